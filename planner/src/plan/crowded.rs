@@ -35,7 +35,7 @@ use fluxqueue_machine::ledger::{Allocations, GroupRequest, LevelWant, LevelWants
 use fluxqueue_workload::levels::RuleScope;
 
 use cells::{Cells, Seats, Share};
-use limits::Limits;
+use limits::LevelLimits;
 use pieces::pieces;
 
 /// Domains that are tried for pods that are to be in one, the tightest first; then some of the
@@ -103,7 +103,7 @@ fn place_by_all_ways(
 ) -> Option<Allocations> {
     let nodes = room.open_to(request, nodes);
     let pieces = pieces(request);
-    let mut limits = Limits::of(request, &pieces, room.cluster, room.ledger);
+    let mut limits = LevelLimits::of(request, &pieces, room.cluster, room.ledger);
     let cells = Cells::of(request, &nodes, union(&nodes).iter(), &mut limits, room);
     let found = ways::find(request, &pieces, &nodes, &cells, &mut limits, room.cluster)?;
     place_shares(room, request, &cells.shares(request, &pieces, &nodes, &found.slots)).placed()
@@ -223,7 +223,7 @@ fn tightest(
 /// node.
 fn shares(room: &mut Room<'_>, request: &Request, nodes: &[RankSet]) -> Option<Vec<Share>> {
     let pieces = pieces(request);
-    let mut limits = Limits::of(request, &pieces, room.cluster, room.ledger);
+    let mut limits = LevelLimits::of(request, &pieces, room.cluster, room.ledger);
     let cells = Cells::of(request, nodes, union(nodes).iter(), &mut limits, room);
     room.count_trial(request.pods());
     let found = trial::find(request, &pieces, nodes, &cells, &mut limits, room.cluster)?;
@@ -241,7 +241,7 @@ pub(super) fn seats_by_trial(
     let pieces = pieces(request);
     alternatives(room, request, nodes).into_iter().find_map(|nodes| {
         room.count_trial(request.pods());
-        let mut limits = Limits::of(request, &pieces, room.cluster, room.ledger);
+        let mut limits = LevelLimits::of(request, &pieces, room.cluster, room.ledger);
         let usable = union(&nodes);
         let ranks = ranks.iter().copied().filter(|rank| usable.contains(*rank));
         let cells = Cells::of(request, &nodes, ranks, &mut limits, room);

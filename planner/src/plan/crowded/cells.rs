@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::limits::{Limits, Parts};
+use super::limits::{LevelLimits, Parts};
 use super::pieces::Piece;
 use crate::plan::group::Group;
 use crate::plan::request::Request;
@@ -73,7 +73,7 @@ impl Cells {
         request: &Request,
         nodes: &[RankSet],
         ranks: impl Iterator<Item = Rank>,
-        limits: &mut Limits,
+        limits: &mut LevelLimits,
         room: &mut Room<'_>,
     ) -> Self {
         let cluster = &mut *room.cluster;
@@ -139,7 +139,7 @@ impl Cells {
         &self,
         cell: usize,
         of: (usize, usize),
-        limits: &Limits,
+        limits: &LevelLimits,
         cluster: &Cluster,
         crowd: Option<CrowdId>,
     ) -> i64 {
@@ -151,7 +151,7 @@ impl Cells {
         &self,
         cell: usize,
         (group, piece): (usize, usize),
-        limits: &Limits,
+        limits: &LevelLimits,
         cluster: &Cluster,
         crowd: Option<CrowdId>,
     ) -> i64 {

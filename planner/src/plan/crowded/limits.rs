@@ -17,17 +17,17 @@ pub(super) type Parts = Vec<Option<u32>>;
 
 /// The rules of a request, and how many pods of the trial are where under them.
 #[derive(Default)]
-pub(super) struct Limits {
+pub(super) struct LevelLimits {
     /// The levels that rules name.
     levels: Vec<Arc<str>>,
-    rules: Vec<Limit>,
+    rules: Vec<LevelLimit>,
     /// Per piece the rules that it is under.
     of: Vec<Vec<usize>>,
     /// Numbers of parts, by level and name.
     numbers: BTreeMap<(Arc<str>, String), u32>,
 }
 
-struct Limit {
+struct LevelLimit {
     want: LevelWant,
     /// The number of its level.
     level: usize,
@@ -42,23 +42,23 @@ struct Limit {
     left: u32,
     /// The parts that count for a skew, where the pods that count them are to be in one part of
     /// other levels as well.
-    counted: Vec<Counted>,
+    counted: Vec<CountedParts>,
 }
 
 /// Parts in which there are nodes that count, and the rules that say which of them do.
-struct Counted {
+struct CountedParts {
     under: Vec<usize>,
     parts: Vec<Parts>,
 }
 
-impl Limits {
+impl LevelLimits {
     pub(super) fn of(
         request: &Request,
         pieces: &[Piece<'_>],
         cluster: &mut Cluster,
         ledger: &Ledger,
     ) -> Self {
-        let mut limits = Limits::default();
+        let mut limits = LevelLimits::default();
         if request.groups.iter().all(|group| group.levels.is_none()) {
             return limits;
         }
@@ -99,7 +99,7 @@ impl Limits {
             {
                 limits.rules[rule]
                     .counted
-                    .push(Counted { under: under.clone(), parts: parts.clone() });
+                    .push(CountedParts { under: under.clone(), parts: parts.clone() });
             }
         }
         limits
@@ -125,7 +125,7 @@ impl Limits {
                 self.levels.len() - 1
             });
             let (want, counts) = (want.clone(), BTreeMap::new());
-            self.rules.push(Limit {
+            self.rules.push(LevelLimit {
                 want,
                 level,
                 shape,
@@ -189,7 +189,7 @@ impl Limits {
         })
     }
 
-    /// Takes back what [`Limits::put`] has counted.
+    /// Takes back what [`LevelLimits::put`] has counted.
     pub(super) fn take_away(&mut self, piece: usize, parts: &Parts) {
         let Some(of) = self.of.get(piece) else { return };
         for rule in of {
@@ -254,7 +254,7 @@ impl Limits {
             return true;
         }
         let (mut seen, mut missing) = (BTreeSet::new(), 0);
-        for Counted { under, parts } in &limit.counted {
+        for CountedParts { under, parts } in &limit.counted {
             for parts in parts {
                 let Some(part) = parts[limit.level].filter(|_| self.is_open(under, parts)) else {
                     continue;

@@ -10,14 +10,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::cells::Cells;
-use super::limits::Limits;
+use super::limits::LevelLimits;
 use fluxqueue_machine::cluster::{Cluster, CrowdId};
 use fluxqueue_machine::fluxion::{Rank, RankSet};
 use fluxqueue_workload::Pod;
 
 pub(super) struct Line<'a> {
     cells: &'a Cells,
-    limits: &'a mut Limits,
+    limits: &'a mut LevelLimits,
     group: usize,
     piece: usize,
     nodes: &'a RankSet,
@@ -48,7 +48,7 @@ impl<'a> Line<'a> {
         cells: &'a Cells,
         (group, piece): (usize, usize),
         nodes: &'a RankSet,
-        limits: &'a mut Limits,
+        limits: &'a mut LevelLimits,
         cluster: &mut Cluster,
         (pod, among): (&Pod, Option<&[usize]>),
     ) -> Self {

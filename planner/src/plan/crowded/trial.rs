@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::cells::{Cells, Found, Seats, Slots};
-use super::limits::Limits;
+use super::limits::LevelLimits;
 use super::line::Line;
 use super::pieces::Piece;
 use crate::plan::request::Request;
@@ -58,7 +58,7 @@ struct Trial<'a> {
     pieces: &'a [Piece<'a>],
     nodes: &'a [RankSet],
     cells: &'a Cells,
-    limits: &'a mut Limits,
+    limits: &'a mut LevelLimits,
     cluster: &'a mut Cluster,
     /// Per piece how many of its pods have been put, and these in order.
     counts: Vec<usize>,
@@ -89,7 +89,7 @@ pub(super) fn find(
     pieces: &[Piece<'_>],
     nodes: &[RankSet],
     cells: &Cells,
-    limits: &mut Limits,
+    limits: &mut LevelLimits,
     cluster: &mut Cluster,
 ) -> Option<Found> {
     let before = cluster.begin_trial();
@@ -108,7 +108,7 @@ impl<'a> Trial<'a> {
         pieces: &'a [Piece<'a>],
         nodes: &'a [RankSet],
         cells: &'a Cells,
-        limits: &'a mut Limits,
+        limits: &'a mut LevelLimits,
         cluster: &'a mut Cluster,
     ) -> Self {
         let mut trial = Trial {

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::cells::{Cells, Found, Seats, Slots};
-use super::limits::Limits;
+use super::limits::LevelLimits;
 use super::pieces::Piece;
 use crate::plan::request::Request;
 use fluxqueue_machine::cluster::Cluster;
@@ -22,7 +22,7 @@ const LOOKS_MAX: usize = 4_096;
 struct Search<'a> {
     nodes: &'a [RankSet],
     cells: &'a Cells,
-    limits: &'a mut Limits,
+    limits: &'a mut LevelLimits,
     cluster: &'a mut Cluster,
     pieces: &'a [Piece<'a>],
     /// Per piece the first one that is like it.
@@ -45,7 +45,7 @@ pub(super) fn find(
     pieces: &[Piece<'_>],
     nodes: &[RankSet],
     cells: &Cells,
-    limits: &mut Limits,
+    limits: &mut LevelLimits,
     cluster: &mut Cluster,
 ) -> Option<Found> {
     if request.pods() * cells.nodes.len() > LOOKS_MAX {

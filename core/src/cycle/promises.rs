@@ -7,7 +7,7 @@ use crate::records::times::time_of;
 use crate::sound::Sound;
 use fluxqueue_machine::fluxion::{End, RankSet};
 use fluxqueue_planner::PlannerParts;
-use fluxqueue_planner::plan::{Booking, Delay, Kept, Late, Promising, Requests};
+use fluxqueue_planner::plan::{self, Booking, Delay, Kept, Late, Requests};
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest};
 
 impl Core {
@@ -97,7 +97,7 @@ impl Core {
     ) -> Sound {
         let (asking, PlannerParts { mut live, .. }) = self.parts(suspects, self.clock.now);
         let Some(request) = asking.request(pending) else { return Ok(()) };
-        let booking = live.reserve_again((pending, class), &request, &was);
+        let booking = plan::reserve_again(&mut live, (pending, class), &request, &was);
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
         match booking {
             Booking::Now(slots) => self.slots().start(pending, &request, slots)?,

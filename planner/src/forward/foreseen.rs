@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::plan::{
-    Booking, Capacity, Delay, Group, Kept, Late, Live, Promising, Remade, Request, Reserved,
-    Version,
+    Booking, Capacity, Delay, Group, Kept, Late, Limited, Live, Outcome, Promising, Remade,
+    Request, Reserved, Version,
 };
-use crate::queue::{ClassId, JobId, PendingRequest, Place};
+use crate::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
 use fluxqueue_machine::fluxion::{Fit, Forecast, Rank, RankSet};
 use fluxqueue_machine::ledger::{Allocations, Change};
 use fluxqueue_workload::{Lifetime, Shape};
@@ -195,6 +195,39 @@ impl Capacity for Foreseen<'_> {
         self.live.out_of_reach_of_promises(group)
     }
 
+    fn some_day(&mut self, group: &Group) -> RankSet {
+        self.live.some_day(group)
+    }
+
+    fn waits_for_others(
+        &mut self,
+        request: &Request,
+        open: &[RankSet],
+        outcome: &Outcome,
+    ) -> Option<RankSet> {
+        self.live.waits_for_others(request, open, outcome)
+    }
+
+    fn are_allowed_together(&mut self, request: &Request, nodes: &[RankSet]) -> bool {
+        self.live.are_allowed_together(request, nodes)
+    }
+
+    fn are_allowed_together_some_day(&mut self, request: &Request) -> bool {
+        self.live.are_allowed_together_some_day(request)
+    }
+
+    fn limit(&mut self, request: &Request) -> Option<Limited> {
+        self.live.limit(request)
+    }
+
+    fn drawn_away_by(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet {
+        self.live.drawn_away_by(group, other, nodes)
+    }
+
+    fn is_to_stay_undisturbed(&self, request: &Request, slots: &Self::Slots) -> Option<RankSet> {
+        self.live.is_to_stay_undisturbed(request, slots)
+    }
+
     fn rules_out(&self, request: &Request) -> bool {
         self.failures.rules_out(request)
     }
@@ -212,6 +245,10 @@ impl Capacity for Foreseen<'_> {
 impl Promising for Foreseen<'_> {
     fn may_be_passed_by(&self, pending: &PendingRequest) -> bool {
         self.live.may_be_passed_by(pending)
+    }
+
+    fn inherit_patience(&mut self, pending: &PendingRequest, queue: QueueId) {
+        self.live.inherit_patience(pending, queue);
     }
 
     fn displaces(&self, pending: &PendingRequest) -> Option<Delay> {

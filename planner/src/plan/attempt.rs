@@ -287,7 +287,8 @@ impl Attempt {
         nodes.into_iter().any(|rank| lasting.iter().any(|lasting| lasting.contains(rank)))
     }
 
-    /// Nobody has looked where it could start: it waits for one ahead of it, and for nothing else.
+    /// Returns the attempt at a request that waits for one ahead of it, and for nothing else: where
+    /// it could start was not asked.
     pub(super) fn behind<C: Capacity>(job: JobId, request: Request, capacity: &mut C) -> Self {
         let open: Vec<RankSet> = request.groups.iter().map(|group| capacity.open(group)).collect();
         let (version, free) =

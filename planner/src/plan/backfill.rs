@@ -29,7 +29,7 @@ use super::capacity::Requests;
 use super::held::HeldNodes;
 use super::outcome::Outcome;
 use super::progress::{Decision, News, Pending, Plan, Progress, untried};
-use super::promising::{Booking, Delay, Kept, Late, Promising, Remade};
+use super::promising::{Booking, Delay, Kept, Late, Promising, Remade, reserve_again};
 use crate::policies::Depths;
 use crate::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
 use fluxqueue_machine::fluxion::{Fit, Forecast, RankSet};
@@ -621,7 +621,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     /// Puts a reservation back where it was. False if its room there is taken.
     fn put_back(&mut self, pending: &PendingRequest, class: ClassId, kept: &Kept) -> bool {
         let Some(request) = self.requests.request(pending) else { return false };
-        match self.capacity.reserve_again((pending, class), &request, kept) {
+        match reserve_again(self.capacity, (pending, class), &request, kept) {
             Booking::At(start) if start == kept.start => true,
             Booking::At(_) => {
                 self.capacity.withdraw(pending);
@@ -654,7 +654,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
 impl Waits {
     fn for_what(attempt: &Attempt) -> Self {
         match &attempt.outcome {
-            // Nobody knows which pods will be where by then.
+            // It is unknown which pods will be where by then.
             Outcome::Waits { .. } if attempt.request.asks_about_pods() => Waits::ForUnknown,
             Outcome::Waits { at: Some(_), .. } => Waits::ForADate,
             Outcome::Behind { .. } => Waits::Behind,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::tests::{name, queue_of};
+use super::tests::{name, queue_of, without_rules};
 use super::*;
 use crate::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
 use fluxqueue_machine::cluster::{Company, Stance};
@@ -98,6 +98,8 @@ fn wish(request: &Request) -> (usize, i64) {
 impl Capacity for Timetable {
     type Slots = Vec<Rank>;
 
+    without_rules!();
+
     fn version(&self, _: &Request) -> Version {
         Version { nodes: 0, changes: self.changes.len() as u64 }
     }
@@ -152,6 +154,8 @@ impl Capacity for Timetable {
 }
 
 impl Promising for Timetable {
+    fn inherit_patience(&mut self, _: &PendingRequest, _: QueueId) {}
+
     fn may_be_passed_by(&self, pending: &PendingRequest) -> bool {
         self.passed_by.get(pending).copied().unwrap_or(true)
     }

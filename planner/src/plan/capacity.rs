@@ -27,33 +27,23 @@ pub trait Capacity {
     fn open(&mut self, group: &Group) -> RankSet;
     /// Returns the nodes that a group could use now if the pods with an end were gone that keep it
     /// away, or that occupy something it needs for itself.
-    fn some_day(&mut self, group: &Group) -> RankSet {
-        self.open(group)
-    }
+    fn some_day(&mut self, group: &Group) -> RankSet;
     /// The nodes for which a request waits that has come to nothing for the only reason that pods
     /// with an end keep its pods away.
     fn waits_for_others(
         &mut self,
-        _request: &Request,
-        _open: &[RankSet],
-        _outcome: &Outcome,
-    ) -> Option<RankSet> {
-        None
-    }
+        request: &Request,
+        open: &[RankSet],
+        outcome: &Outcome,
+    ) -> Option<RankSet>;
     /// Nodes are held for this request no more: it keeps pods of other namespaces off whole
     /// domains, and has held them for long enough.
-    fn has_held_its_time(&mut self, _pending: &PendingRequest, _request: &Request) -> bool {
-        false
-    }
+    fn has_held_its_time(&mut self, pending: &PendingRequest, request: &Request) -> bool;
     /// Pods of a request may come to some of these nodes together now, by what they ask about other
     /// pods.
-    fn are_allowed_together(&mut self, _request: &Request, _nodes: &[RankSet]) -> bool {
-        true
-    }
+    fn are_allowed_together(&mut self, request: &Request, nodes: &[RankSet]) -> bool;
     /// The same on whatever nodes once everything with an end has ended.
-    fn are_allowed_together_some_day(&mut self, _request: &Request) -> bool {
-        true
-    }
+    fn are_allowed_together_some_day(&mut self, request: &Request) -> bool;
     /// The nodes that a group could use if those that are cordoned or not ready came back.
     fn lasting(&mut self, group: &Group) -> RankSet;
     /// Takes slots for all pods on these nodes.
@@ -69,49 +59,31 @@ pub trait Capacity {
     /// True if one pod fits there once all pods with a known end have ended.
     fn fits_one_some_day(&self, request: &Request, rank: Rank) -> bool;
     /// The limit of its queue that a request is at now, if it is at one.
-    fn limit(&mut self, _request: &Request) -> Option<Limited> {
-        None
-    }
+    fn limit(&mut self, request: &Request) -> Option<Limited>;
     /// The nodes on which pods of a group would keep pods of another request, which has these nodes
     /// for later, away from some of them.
-    fn out_of_reach(&mut self, _group: &Group, _other: &Request, _nodes: &RankSet) -> RankSet {
-        RankSet::new()
-    }
+    fn out_of_reach(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet;
     /// The nodes on which pods of another request would count for the spread of a group that has
     /// these nodes for later, in the domains of these.
-    fn crowded_by(&mut self, _group: &Group, _other: &Request, _nodes: &RankSet) -> RankSet {
-        RankSet::new()
-    }
+    fn crowded_by(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet;
     /// The nodes on which pods of another request would draw a group that has these nodes for later
     /// away from them, since its pods are to be near to each other, and to those.
-    fn drawn_away_by(&mut self, _group: &Group, _other: &Request, _nodes: &RankSet) -> RankSet {
-        RankSet::new()
-    }
+    fn drawn_away_by(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet;
     /// Returns the nodes of a request that starts, if it is to be spread or near to its own: until
     /// it begins no other request may make it uneven, or draw it away.
-    fn is_to_stay_undisturbed(&self, _request: &Request, _slots: &Self::Slots) -> Option<RankSet> {
-        None
-    }
+    fn is_to_stay_undisturbed(&self, request: &Request, slots: &Self::Slots) -> Option<RankSet>;
     /// The nodes on which pods of a group would keep each request that is promised a start away
     /// from some of its nodes, with its job.
-    fn out_of_reach_of_promises(&mut self, _group: &Group) -> Vec<(RankSet, JobId)> {
-        Vec::new()
-    }
+    fn out_of_reach_of_promises(&mut self, group: &Group) -> Vec<(RankSet, JobId)>;
     /// True if the request is known not to start now, without a question, and to wait for the same
     /// as before.
-    fn rules_out(&self, _request: &Request) -> bool {
-        false
-    }
+    fn rules_out(&self, request: &Request) -> bool;
     /// True if it can list the requests that are not ruled out, without visiting the others. It may
     /// say so only if every request that it rules out waits for work with a known end, and no
     /// request comes in ahead of others or is put off.
-    fn tells_who_may_start(&self) -> bool {
-        false
-    }
+    fn tells_who_may_start(&self) -> bool;
     /// Returns, if it can, the next first of a class behind this place that it does not rule out.
-    fn next_who_may_start(&self, _behind: &Place) -> Option<(Place, ClassId)> {
-        None
-    }
+    fn next_who_may_start(&self, behind: &Place) -> Option<(Place, ClassId)>;
 }
 
 /// A limit that keeps a request from starting now.

@@ -22,7 +22,7 @@ pub struct HeldNodes {
     /// Requests that have slots and have not begun: pods that would make them uneven, or draw them
     /// away, come after them.
     beginning: Vec<Beginning>,
-    /// Somebody was kept off nodes by these.
+    /// True if requests were kept off nodes by these.
     has_anybody_to_come_after: Cell<bool>,
     of_queues: BTreeMap<QueueId, InQueue>,
     /// The place that the walk has come to.

@@ -13,7 +13,7 @@ use super::request::Request;
 use super::room::Room;
 use super::{crowded, enough, kept_away, mounting, preferred, together};
 use crate::promises::{Promise, Promises};
-use crate::queue::{ClassId, JobId, PendingRequest, QueueId};
+use crate::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
 use crate::queues::Accounts;
 use fluxqueue_machine::fluxion::{self, Fit, Forecast, Later, Rank, RankSet};
 use fluxqueue_machine::ledger::{self, Allocations, Change};
@@ -167,6 +167,18 @@ impl Capacity for Live<'_> {
             )
         });
         closed.filter(|(closed, _)| !closed.is_empty()).collect()
+    }
+
+    fn rules_out(&self, _: &Request) -> bool {
+        false
+    }
+
+    fn tells_who_may_start(&self) -> bool {
+        false
+    }
+
+    fn next_who_may_start(&self, _: &Place) -> Option<(Place, ClassId)> {
+        None
     }
 }
 

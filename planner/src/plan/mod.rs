@@ -54,7 +54,7 @@ pub use live::Live;
 pub use outcome::Outcome;
 pub use pods::Pods;
 pub use progress::{Decision, News, Pending, Plan};
-pub use promising::{Booking, Delay, Kept, Late, Promising, Remade, Reserved};
+pub use promising::{Booking, Delay, Kept, Late, Promising, Remade, Reserved, reserve_again};
 pub use request::{PodTerms, Request, RequestKey, Same, SlotKey};
 pub use room::Room;
 pub(crate) use walk::walk;

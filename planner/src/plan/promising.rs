@@ -15,7 +15,7 @@ pub trait Promising: Capacity {
     /// Gives the request the patience that an earlier process put on record. It is the first of its
     /// job's requests that waits for work with an unknown end, and has been passed by for as long
     /// as the record says.
-    fn inherit_patience(&mut self, _pending: &PendingRequest, _queue: QueueId) {}
+    fn inherit_patience(&mut self, pending: &PendingRequest, queue: QueueId);
     /// Returns the cause if it has just come in ahead of others, and may delay those behind it.
     fn displaces(&self, pending: &PendingRequest) -> Option<Delay>;
     /// Returns the requests that have a reservation, or were the first to wait without a known
@@ -32,21 +32,6 @@ pub trait Promising: Capacity {
         nodes: &[RankSet],
         not_before: Option<i64>,
     ) -> Booking<Self::Slots>;
-    /// Makes a reservation where one was: on those of its nodes that are open still, and not before
-    /// it was to start.
-    fn reserve_again(
-        &mut self,
-        pending: (&PendingRequest, ClassId),
-        request: &Request,
-        was: &Kept,
-    ) -> Booking<Self::Slots> {
-        let nodes: Vec<RankSet> =
-            request.groups.iter().map(|group| self.open(group).intersection(&was.nodes)).collect();
-        if nodes.iter().any(RankSet::is_empty) {
-            return Booking::Never;
-        }
-        self.reserve(pending, request, &nodes, Some(was.start))
-    }
     /// Withdraws a reservation and makes it again at the earliest second around all others, for the
     /// present demand if the request is of another class now. `left_of` returns the nodes left to
     /// it among those that a group may use.
@@ -71,6 +56,22 @@ pub trait Promising: Capacity {
         request: &Request,
         nodes: &[RankSet],
     ) -> Arc<RankSet>;
+}
+
+/// Makes a reservation where one was: on those of its nodes that are open still, and not before it
+/// was to start.
+pub fn reserve_again<C: Promising>(
+    capacity: &mut C,
+    pending: (&PendingRequest, ClassId),
+    request: &Request,
+    was: &Kept,
+) -> Booking<C::Slots> {
+    let nodes: Vec<RankSet> =
+        request.groups.iter().map(|group| capacity.open(group).intersection(&was.nodes)).collect();
+    if nodes.iter().any(RankSet::is_empty) {
+        return Booking::Never;
+    }
+    capacity.reserve(pending, request, &nodes, Some(was.start))
 }
 
 /// What came of asking for slots now or later.

@@ -6,13 +6,76 @@ use std::sync::Arc;
 
 use super::progress::Progress;
 use super::*;
-use crate::queue::{JobId, PendingRequest, Place, QueueId};
+use crate::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
 use crate::samples::pod;
 use fluxqueue_machine::cluster::{Company, Stance};
 use fluxqueue_machine::fluxion::{Fit, Forecast, Rank, RankSet, Tenancy};
 use fluxqueue_machine::ledger::{Change, SlotRequest};
 use fluxqueue_workload::Time;
 use fluxqueue_workload::{Lifetime, Shape};
+
+/// Defines the answers of a machine on which pods have no rules about each other, queues have no
+/// limits, and no request is known not to start.
+macro_rules! without_rules {
+    () => {
+        fn some_day(&mut self, group: &Group) -> RankSet {
+            self.open(group)
+        }
+
+        fn waits_for_others(&mut self, _: &Request, _: &[RankSet], _: &Outcome) -> Option<RankSet> {
+            None
+        }
+
+        fn has_held_its_time(&mut self, _: &PendingRequest, _: &Request) -> bool {
+            false
+        }
+
+        fn are_allowed_together(&mut self, _: &Request, _: &[RankSet]) -> bool {
+            true
+        }
+
+        fn are_allowed_together_some_day(&mut self, _: &Request) -> bool {
+            true
+        }
+
+        fn limit(&mut self, _: &Request) -> Option<Limited> {
+            None
+        }
+
+        fn out_of_reach(&mut self, _: &Group, _: &Request, _: &RankSet) -> RankSet {
+            RankSet::new()
+        }
+
+        fn crowded_by(&mut self, _: &Group, _: &Request, _: &RankSet) -> RankSet {
+            RankSet::new()
+        }
+
+        fn drawn_away_by(&mut self, _: &Group, _: &Request, _: &RankSet) -> RankSet {
+            RankSet::new()
+        }
+
+        fn is_to_stay_undisturbed(&self, _: &Request, _: &Self::Slots) -> Option<RankSet> {
+            None
+        }
+
+        fn out_of_reach_of_promises(&mut self, _: &Group) -> Vec<(RankSet, JobId)> {
+            Vec::new()
+        }
+
+        fn rules_out(&self, _: &Request) -> bool {
+            false
+        }
+
+        fn tells_who_may_start(&self) -> bool {
+            false
+        }
+
+        fn next_who_may_start(&self, _: &Place) -> Option<(Place, ClassId)> {
+            None
+        }
+    };
+}
+pub(super) use without_rules;
 
 /// Slots of a node: free, taken by what ends some day, taken for ever.
 type NodeSlots = (u64, u64, u64);
@@ -59,6 +122,8 @@ fn count(request: &Request) -> u64 {
 
 impl Capacity for Machine {
     type Slots = Vec<(Rank, u64)>;
+
+    without_rules!();
 
     fn version(&self, _: &Request) -> Version {
         Version { nodes: self.version, changes: self.changes.len() as u64 }

@@ -1,7 +1,7 @@
 //! The fill of each node, by the resources that every node has: plain numbers beside the exact
 //! account, so that thousands of nodes can be compared in a moment.
 
-use super::Node;
+use super::node::Node;
 use crate::fluxion::Rank;
 use fluxqueue_workload::Resources;
 

@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::{Node, Readiness, Taint};
+use super::node::{Node, Readiness, Taint};
 use fluxqueue_workload::ResourceName;
 use fluxqueue_workload::constraints::{
     Constraints, NamedNodes, NodeSelectorTerm, Operator, Requirement, Toleration,

@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1 as kube;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Deserialize;
 
-use crate::cluster::Node;
 use crate::cluster::filters::{Liking, admit, liking};
+use crate::cluster::node::Node;
 use fluxqueue_workload::Resources;
 use fluxqueue_workload::{Pod, ShapeInterner, constraints, metadata, quantity};
 

@@ -7,7 +7,10 @@
 use std::collections::BTreeMap;
 
 use super::filters::{self, Rejection};
-use super::{Cluster, Company, Node, summary, volumes};
+use super::neighbours::Company;
+use super::node::Node;
+use super::view::Cluster;
+use super::{summary, volumes};
 use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::NamedNodes;

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use super::Node;
+use super::node::Node;
 
 /// How many levels there may be in all trees together: each costs something with every node.
 const LEVELS_MAX: usize = 16;

@@ -1,10 +1,55 @@
-//! Reads a node.
+//! A node, as far as placement depends on it.
+
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Node as KubeNode, NodeCondition};
 
-use super::{Node, Readiness, Taint};
 use fluxqueue_workload::metadata::{name_and_uid, sorted};
-use fluxqueue_workload::{InvalidObject, NodeName, Resources, quantity};
+use fluxqueue_workload::{InvalidObject, NodeName, Resources, Uid, quantity};
+
+/// A node, reduced to what placement depends on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// `metadata.name`.
+    pub name: NodeName,
+    /// `metadata.uid`: a node deleted and created again under its name is another node.
+    pub uid: Uid,
+    /// `status.allocatable`, exact.
+    pub allocatable: Resources,
+    /// `metadata.labels`, sorted by key.
+    pub labels: Vec<(Arc<str>, Arc<str>)>,
+    /// `spec.taints`.
+    pub taints: Vec<Taint>,
+    /// `spec.unschedulable`.
+    pub unschedulable: bool,
+    /// What its condition Ready says.
+    pub readiness: Readiness,
+    /// `status.declaredFeatures`.
+    pub declared_features: Vec<Arc<str>>,
+}
+
+/// The condition Ready of a node. Without one the node counts as ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Readiness {
+    /// True.
+    #[default]
+    Ready,
+    /// False: the kubelet says that it takes no pods.
+    NotReady,
+    /// Unknown: nothing is heard of the kubelet.
+    Unreachable,
+}
+
+/// A taint of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Taint {
+    /// Its key.
+    pub key: Arc<str>,
+    /// Its value, "" if absent.
+    pub value: Arc<str>,
+    /// NoSchedule, PreferNoSchedule or NoExecute.
+    pub effect: Arc<str>,
+}
 
 /// An amount in a node's `status.allocatable` that cannot be read. The node has none of it until
 /// that is repaired.

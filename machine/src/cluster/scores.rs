@@ -8,10 +8,11 @@
 
 use std::collections::HashMap;
 
-use super::Cluster;
 use super::fills::{Fill, Wanted};
 use super::filters::Liking;
 use super::neighbours::Ratings;
+use super::score::{FillScore, Score};
+use super::view::Cluster;
 use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::{Pod, Shape};
 
@@ -20,40 +21,6 @@ const BEST: i64 = 100;
 
 /// Tiers of nodes told apart at most; all nodes that would come after them are in the last one.
 const TIERS_MAX: usize = 128;
-
-/// The way in which the fill of a node counts besides the preferences of pods.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum FillScore {
-    /// What kube-scheduler makes of it: the emptier, and the more evenly used, the better.
-    #[default]
-    LeastAllocated,
-    /// Nothing: the node policy orders nodes that are alike otherwise.
-    None,
-}
-
-/// The score of a node by each of kube-scheduler's plugins, weighted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Score {
-    /// TaintToleration.
-    pub taints: i64,
-    /// NodeAffinity.
-    pub node_affinity: i64,
-    /// PodTopologySpread.
-    pub spread: i64,
-    /// InterPodAffinity.
-    pub pod_affinity: i64,
-    /// NodeResourcesFit.
-    pub fit: i64,
-    /// NodeResourcesBalancedAllocation.
-    pub balance: i64,
-}
-
-impl Score {
-    /// All together.
-    pub fn total(&self) -> i64 {
-        self.taints + self.node_affinity + self.spread + self.pod_affinity + self.fit + self.balance
-    }
-}
 
 impl Cluster {
     /// Returns the nodes among these with room for such a pod, in tiers of falling score, as far as

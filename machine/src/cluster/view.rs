@@ -16,10 +16,13 @@ use super::exclusive::Taken;
 use super::fills::Fills;
 use super::filters::{self, Liking, Rejection};
 use super::neighbours::{
-    ChangedTerms, Company, CrowdId, KeyId, Neighbours, OccupantId, Presence, Stance, Trial, Until,
+    ChangedTerms, Company, CrowdId, KeyId, Neighbours, OccupantId, Stance, Trial, Until,
 };
+use super::node::Node;
+use super::presence::Presence;
+use super::score::FillScore;
+use super::volumes;
 use super::volumes::Volumes;
-use super::{FillScore, Node, volumes};
 use crate::fluxion::{Rank, RankSet};
 use crate::table::Table;
 use fluxqueue_workload::constraints::{Constraints, Disk, HostPort};

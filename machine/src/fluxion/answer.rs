@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::{Placement, Rank, RankSet, Request, SlotsAt, rankset};
+use super::placement::{Placement, SlotsAt};
+use super::rankset;
+use super::rankset::{Rank, RankSet};
+use super::request::Request;
 use fluxqueue_workload::Resources;
 
 /// Why a request does not fit.

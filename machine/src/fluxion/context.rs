@@ -6,7 +6,7 @@ use std::ptr::{self, NonNull};
 
 use fluxion_sys::{FunctionTable, errno, match_op_t, reapi_cli_ctx_t};
 
-use super::GraphError;
+use super::error::GraphError;
 
 unsafe extern "C" {
     fn free(pointer: *mut c_void);

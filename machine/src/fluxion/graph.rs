@@ -3,11 +3,12 @@
 use fluxion_sys::FunctionTable;
 
 use super::answer::{Explanation, NodeUsage};
+use super::error::GraphError;
+use super::placement::{Booking, Fit, Forecast, Moved};
 use super::pools::PoolGraph;
+use super::rankset::{Rank, RankSet};
+use super::request::{End, Policy, Request, Tenancy};
 use super::vertices::VertexGraph;
-use super::{
-    Booking, End, Fit, Forecast, GraphError, Moved, Policy, Rank, RankSet, Request, Tenancy,
-};
 use fluxqueue_workload::Resources;
 
 /// A resource graph of nodes. Calls that fail change nothing.

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::{End, LevelRule, Rank, RankSet, Request, SlotShape, Tenancy, Within};
+use super::rankset::{Rank, RankSet};
+use super::request::{End, LevelRule, Request, SlotShape, Tenancy, Within};
 use fluxqueue_workload::{Lifetime, Resources};
 
 /// Path of the root, and of the nodes below it.

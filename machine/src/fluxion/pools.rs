@@ -12,10 +12,11 @@ use fluxion_sys::{
 
 use super::answer::{self, Explanation, NodeUsage};
 use super::context::{Context, lacks, take, with_nul};
-use super::{
-    Booking, End, Fit, Forecast, GraphError, Later, Moved, Placement, Policy, Rank, RankSet,
-    Request, Tenancy, json,
-};
+use super::error::GraphError;
+use super::json;
+use super::placement::{Booking, Fit, Forecast, Later, Moved, Placement};
+use super::rankset::{Rank, RankSet};
+use super::request::{End, Policy, Request, Tenancy};
 use fluxqueue_workload::Resources;
 
 /// A resource graph of nodes with pools. Calls that fail change nothing.

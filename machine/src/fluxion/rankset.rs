@@ -3,7 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::Rank;
+/// What stands for a node in the graph. Never reused for another node while the graph knows the
+/// first.
+pub type Rank = u32;
 
 /// Ids beyond this are refused when parsing, so that a short text cannot ask for gigabytes.
 const PARSED_RANK_MAX: Rank = (1 << 24) - 1;

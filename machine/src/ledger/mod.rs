@@ -5,9 +5,11 @@
 //! An [`Allocation`] is made by [`Ledger::allocate`] or [`Ledger::charge`] and given back by
 //! [`Ledger::free`]; it is neither copied nor dropped.
 
+mod allocation;
 mod booked;
 mod changes;
 mod requests;
+mod reservation;
 mod reservations;
 mod role;
 
@@ -26,38 +28,16 @@ use booked::AllBooked;
 use fluxqueue_workload::{Lifetime, NodeName, Pod, Resources, Shape, Time};
 use requests::{label_of, with_request};
 
+pub use allocation::{Allocation, Allocations};
 pub use booked::Booking;
 pub use changes::{Change, Changes};
 pub use requests::{GroupRequest, LevelWant, LevelWants, Slice, SlotRequest};
-pub use reservations::{Remade, Reservation};
+pub use reservation::{Remade, Reservation};
 pub use role::Role;
 
 /// Most removed nodes that the graph may hold before it is rebuilt; in a larger cluster as many as
 /// it has nodes.
 const REMOVED_MAX: usize = 10_000;
-
-/// A part of a node that is taken.
-#[derive(Debug)]
-pub struct Allocation {
-    /// The job number in the graph under which it is booked.
-    pub gid: u64,
-    /// The node's rank.
-    pub rank: Rank,
-    generation: u64,
-    label: Arc<str>,
-    /// The node on which it is.
-    pub node: NodeName,
-    /// The requests of its pod.
-    pub shape: Arc<Shape>,
-    /// Its end, as far as was known when it was made.
-    pub end: End,
-    /// Its tenancy on its node.
-    pub tenancy: Tenancy,
-    /// True if it has outlived its planned end.
-    pub is_overdue: bool,
-    /// Its number in the ledger.
-    pub number: u64,
-}
 
 /// The graph, and the bookings in it.
 pub struct Ledger {
@@ -89,16 +69,6 @@ pub struct Ledger {
 struct UnknownEnds {
     count: u32,
     amounts: Resources,
-}
-
-/// What groups were given: per group and want, lowest rank first.
-pub type Allocations = Vec<Vec<Vec<Allocation>>>;
-
-impl Allocation {
-    /// Returns its booking, which is the same in copies of the ledger.
-    pub fn booking(&self) -> Booking {
-        Booking { gid: self.gid, rank: self.rank, number: self.number }
-    }
 }
 
 impl Ledger {

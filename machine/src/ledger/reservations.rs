@@ -1,33 +1,13 @@
-//! Places that are kept for later, and what becomes of them.
+//! Makes reservations, and makes them again.
 
-use super::{Allocations, Change, GroupRequest, Ledger};
+use super::Ledger;
+use super::allocation::Allocations;
+use super::changes::Change;
+use super::requests::GroupRequest;
+use super::reservation::{Remade, Reservation};
 use crate::cluster::Cluster;
-use crate::fluxion::{Booking, Fit, Later, Placement, RankSet};
+use crate::fluxion::{Booking, Fit, Placement, RankSet};
 use fluxqueue_workload::Lifetime;
-
-/// A place for groups that is kept for later.
-#[derive(Debug, Clone)]
-pub struct Reservation {
-    /// The job number in the graph under which it is kept.
-    gid: u64,
-    /// The second at which it starts.
-    pub start: i64,
-    /// The nodes that are reserved.
-    pub nodes: RankSet,
-    /// The groups for which it was made.
-    pub groups: Vec<GroupRequest>,
-}
-
-/// The outcome of making a reservation again.
-#[derive(Debug)]
-pub enum Remade {
-    /// It starts now, and has these slots.
-    Starts(Allocations),
-    /// It is kept, and why it starts later, if it does.
-    Kept(Reservation, Option<Later>),
-    /// Its room is gone, and no other is known for any second.
-    Lost,
-}
 
 impl Ledger {
     /// Places all pods of the groups now, or keeps a place for all from the earliest second on at

@@ -3,18 +3,22 @@
 //!
 //! The meaning is that of kube-scheduler's plugins InterPodAffinity and PodTopologySpread.
 
-use super::Until;
+use super::company::Until;
 use super::namespaces::Namespaces;
 use super::nominees::Nominees;
-use super::occupants::{Occupant, Presence};
+use super::occupants::Occupant;
 use super::part::Part;
 use super::tally::{SpreadTally, Tally};
 use super::topology::{Domain, KeyId, Topology};
-use crate::cluster::Node;
 use crate::cluster::filters::{self, Rejection};
+use crate::cluster::node::Node;
+use crate::cluster::presence::Presence;
 use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::{Constraints, PodSelector, Requirement, SpreadConstraint};
+
+/// A class that asks about other pods, by number.
+pub type CrowdId = usize;
 
 /// The heaviest weight of a preferred term.
 const HEAVIEST: i64 = 100;

@@ -7,6 +7,7 @@
 //! [`interest`] leads from a pod's labels to the entries that may count it, and [`occupants`] from
 //! a selector's labels to the pods it may count.
 
+mod company;
 mod crowd;
 mod interest;
 mod namespaces;
@@ -23,8 +24,9 @@ mod topology;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::Node;
 use super::filters::Rejection;
+use super::node::Node;
+use super::presence::Presence;
 use crate::fluxion::{Rank, RankSet};
 use crowd::Crowd;
 use fluxqueue_workload::constraints::{Constraints, PodSelector, PodTerm, SpreadConstraint};
@@ -40,34 +42,14 @@ use repellers::Repellers;
 use tally::Tally;
 use topology::Topology;
 
+pub use company::Company;
+pub(super) use company::Until;
 pub(super) use rating::Ratings;
 pub use topology::KeyId;
 
-pub use crowd::{OwnTerms, Stance};
+pub use crowd::{CrowdId, OwnTerms, Stance};
 pub use occupants::OccupantId;
-pub use occupants::Presence;
 pub use repellers::ChangedTerms;
-
-/// The company in which a pod comes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Company {
-    /// Nobody.
-    Alone,
-    /// Other pods, some of which may come before it.
-    Together,
-}
-
-/// How long pods have to stay to count when they keep a pod off a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Until {
-    /// They are there now.
-    Now,
-    /// They never end.
-    ForEver,
-}
-
-/// A class that asks about other pods, by number.
-pub type CrowdId = usize;
 
 /// The pods on nodes, and what asks about them.
 #[derive(Debug, Clone, Default)]
@@ -646,5 +628,16 @@ impl Neighbours {
 
     fn is_repelled(&self, rank: Rank, pod: &Pod) -> bool {
         self.repellers.repel(&self.topology, rank, pod, &self.namespaces)
+    }
+
+    /// True if a pod on a node has an opinion of this pod.
+    pub(super) fn has_opinions_of(&self, pod: &Pod) -> bool {
+        !self.opinions.of(pod, &self.namespaces).is_empty()
+    }
+
+    /// Returns the opinions of these nodes of a pod of the class.
+    pub(super) fn rate(&self, pod: &Pod, crowd: Option<CrowdId>, ranks: &[Rank]) -> Ratings {
+        let opinions = self.opinions.of(pod, &self.namespaces);
+        rating::rate(opinions, crowd.map(|crowd| &self.crowds[crowd]), &self.topology, ranks)
     }
 }

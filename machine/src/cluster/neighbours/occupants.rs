@@ -7,6 +7,7 @@ use std::sync::Arc;
 use shared_map::SharedRows;
 
 use super::interest::anchor;
+use crate::cluster::presence::Presence;
 use crate::fluxion::Rank;
 use fluxqueue_workload::constraints::Requirement;
 use fluxqueue_workload::metadata::Labels;
@@ -14,16 +15,6 @@ use fluxqueue_workload::{Pod, Shape, Uid};
 
 /// A pod on a node. The number may be given to another one when it has left.
 pub type OccupantId = u32;
-
-/// Whether a pod is where it counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Presence {
-    /// It is there, or is about to be bound.
-    There,
-    /// Another scheduler means to put it there, and may yet put it elsewhere. As in kube-scheduler,
-    /// it may keep others off that one node, but it attracts no pod.
-    Nominated,
-}
 
 /// A pod on a node, as selectors see it.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::Until;
+use super::company::Until;
 use super::namespaces::Namespaces;
-use super::occupants::Presence;
 use super::tally::Tally;
 use super::terms::Terms;
 use super::topology::{KeyId, Topology};
+use crate::cluster::presence::Presence;
 use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::{PodSelector, PodTerm};

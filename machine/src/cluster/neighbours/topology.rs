@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::cluster::Node;
+use crate::cluster::node::Node;
 use crate::fluxion::{Rank, RankSet};
 
 /// A label that spans domains, by number.

@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Volumes;
-use crate::cluster::{Node, filters};
+use super::known::Known;
+use super::storage::reaches;
+use crate::cluster::node::Node;
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::{NodeSelectorTerm, Operator};
-use fluxqueue_workload::storage::{Claim, PersistentVolume, TakenOver, VolumeWants};
+use fluxqueue_workload::storage::{Claim, PersistentVolume, VolumeWants};
 
 /// The label by which volumes on a node's own disks say where they are.
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -30,54 +31,49 @@ impl Candidates {
     }
 }
 
-impl Volumes {
-    /// The volumes that the claim could be bound to.
-    pub(super) fn candidates(&self, claim: &Claim) -> Candidates {
-        let of_class = self.by_class.get(&claim.wants.class).into_iter().flatten();
-        let mut fit: Vec<&Arc<PersistentVolume>> = of_class
-            .filter_map(|name| self.persistent.get(name))
-            .filter(|volume| volume.claim.is_none() || volume.is_of(&claim.id))
-            .filter(|volume| self.taken.get(&volume.name).is_none_or(|of| *of == claim.id))
-            .filter(|volume| !volume.deleting && is_large_enough(&volume.offers, &claim.wants))
-            .collect();
-        let mut candidates = Candidates::default();
-        // Pods that mount one claim get one volume, also while only the choice says so.
-        let is_meant = |volume: &&&Arc<PersistentVolume>| {
-            volume.is_of(&claim.id) || self.taken.get(&volume.name) == Some(&claim.id)
-        };
-        if let Some(meant) = fit.iter().find(is_meant) {
-            candidates.meant = Some(Arc::clone(meant));
-            return candidates;
-        }
-        fit.retain(|volume| volume.is_available && will_do(volume, &claim.wants));
-        fit.sort_by(|a, b| rank_of(a).cmp(&rank_of(b)));
-        for volume in fit {
-            match volume.affinity.as_deref().and_then(hostnames) {
-                Some(hosts) => {
-                    for host in hosts {
-                        candidates.local.entry(host).or_default().push(Arc::clone(volume));
-                    }
-                }
-                None => candidates.others.push(Arc::clone(volume)),
-            }
-        }
-        candidates
+/// The volumes that the claim could be bound to.
+pub(super) fn of(known: Known<'_>, claim: &Claim) -> Candidates {
+    let of_class = known.storage.by_class.get(&claim.wants.class).into_iter().flatten();
+    let mut fit: Vec<&Arc<PersistentVolume>> = of_class
+        .filter_map(|name| known.storage.persistent.get(name))
+        .filter(|volume| volume.claim.is_none() || volume.is_of(&claim.id))
+        .filter(|volume| known.choices.taken.get(&volume.name).is_none_or(|of| *of == claim.id))
+        .filter(|volume| !volume.deleting && is_large_enough(&volume.offers, &claim.wants))
+        .collect();
+    let mut candidates = Candidates::default();
+    // Pods that mount one claim get one volume, also while only the choice says so.
+    let is_meant = |volume: &&&Arc<PersistentVolume>| {
+        volume.is_of(&claim.id) || known.choices.taken.get(&volume.name) == Some(&claim.id)
+    };
+    if let Some(meant) = fit.iter().find(is_meant) {
+        candidates.meant = Some(Arc::clone(meant));
+        return candidates;
     }
+    fit.retain(|volume| volume.is_available && will_do(volume, &claim.wants));
+    fit.sort_by(|a, b| rank_of(a).cmp(&rank_of(b)));
+    for volume in fit {
+        match volume.affinity.as_deref().and_then(hostnames) {
+            Some(hosts) => {
+                for host in hosts {
+                    candidates.local.entry(host).or_default().push(Arc::clone(volume));
+                }
+            }
+            None => candidates.others.push(Arc::clone(volume)),
+        }
+    }
+    candidates
 }
 
-impl Volumes {
-    /// Returns how many pods with the needs of this one find volumes on one node, at the very most;
-    /// `None` if there is no such bound. The graph gets this bound, so that it does not put them
-    /// all on the node that has one.
-    pub fn most_on_a_node(&self, pod: &Pod) -> Option<u64> {
-        let claims = self.ready_claims(pod).ok()?;
-        let to_find =
-            claims.iter().filter(|claim| !claim.is_bound && claim.selected_node.is_none());
-        to_find
-            .filter(|claim| !self.is_made(claim))
-            .map(|claim| self.candidates(claim).most_on_a_node())
-            .min()
-    }
+/// Returns how many pods with the needs of this one find volumes on one node, at the very most;
+/// `None` if there is no such bound. The graph gets this bound, so that it does not put them
+/// all on the node that has one.
+pub(super) fn most_on_a_node(known: Known<'_>, pod: &Pod) -> Option<u64> {
+    let claims = known.storage.ready_claims(pod).ok()?;
+    let to_find = claims.iter().filter(|claim| !claim.is_bound && claim.selected_node.is_none());
+    to_find
+        .filter(|claim| !known.storage.is_made(claim))
+        .map(|claim| of(known, claim).most_on_a_node())
+        .min()
 }
 
 impl Candidates {
@@ -105,31 +101,6 @@ impl Candidates {
 /// The smallest first; of equal ones, the one that fewer claims could be bound to.
 fn rank_of(volume: &PersistentVolume) -> (Option<u64>, usize, &str) {
     (volume.offers.bytes, volume.offers.access_modes.len(), &volume.name)
-}
-
-impl Volumes {
-    /// True if the bound volume can be used on the node. Where a driver has taken over from its
-    /// plugin, the driver's labels decide; for a volume that is still to be bound its own fields
-    /// do, as in kube-scheduler.
-    pub(super) fn reaches_bound(&self, volume: &PersistentVolume, node: &Node) -> bool {
-        let there = self.csi_nodes.get(&node.name);
-        let is_there =
-            |it: &&TakenOver| there.is_some_and(|there| there.taken_over.contains(it.plugin));
-        match volume.taken_over.as_ref().filter(is_there) {
-            Some(it) => is_met(it.affinity.as_deref(), node),
-            None => reaches(volume, node),
-        }
-    }
-}
-
-/// The volume can be used on the node, by the node's labels: neither kube-scheduler nor kubelets
-/// look at its name.
-fn reaches(volume: &PersistentVolume, node: &Node) -> bool {
-    is_met(volume.affinity.as_deref(), node)
-}
-
-fn is_met(affinity: Option<&[NodeSelectorTerm]>, node: &Node) -> bool {
-    affinity.is_none_or(|terms| terms.iter().any(|term| filters::meets_by_labels(node, term)))
 }
 
 fn is_large_enough(offers: &VolumeWants, wants: &VolumeWants) -> bool {

@@ -39,7 +39,10 @@ use fluxion_sys::{FunctionTable, errno};
 
 use super::answer::{NodeUsage, PoolUsage};
 use super::context::{Context, lacks};
-use super::{End, GraphError, Policy, Rank, json};
+use crate::fluxion::error::GraphError;
+use crate::fluxion::json;
+use crate::fluxion::rankset::Rank;
+use crate::fluxion::request::{End, Policy};
 use fluxqueue_workload::Resources;
 use node::{Claim, Node};
 pub use room::NOT_A_VERTEX;

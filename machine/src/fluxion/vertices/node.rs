@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::kinds;
-use crate::fluxion::End;
+use crate::fluxion::request::End;
 use fluxqueue_workload::Resources;
 
 /// Slots of one label that a job has on a node.

@@ -8,9 +8,11 @@ use super::VertexGraph;
 use super::node::{Claim, When};
 use super::room::{self, Needs};
 use super::telling::Booked;
-use crate::fluxion::{
-    End, Explanation, Fit, Forecast, GraphError, Placement, Rank, RankSet, Request, SlotsAt,
-};
+use crate::fluxion::answer::Explanation;
+use crate::fluxion::error::GraphError;
+use crate::fluxion::placement::{Fit, Forecast, Placement, SlotsAt};
+use crate::fluxion::rankset::{Rank, RankSet};
+use crate::fluxion::request::{End, Request};
 
 impl VertexGraph {
     pub(in crate::fluxion) fn allocate(

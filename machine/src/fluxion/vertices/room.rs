@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use super::kinds;
 use super::node::{Node, When};
-use crate::fluxion::{
-    Forecast, GraphError, PoolSupply, Rank, RankSet, Request, ShapeReport, SlotShape, Supply,
-};
+use crate::fluxion::answer::{PoolSupply, ShapeReport, Supply};
+use crate::fluxion::error::GraphError;
+use crate::fluxion::placement::Forecast;
+use crate::fluxion::rankset::{Rank, RankSet};
+use crate::fluxion::request::{Request, SlotShape};
 use fluxion_sys::errno;
 use fluxqueue_workload::{ResourceName, Resources};
 

@@ -6,7 +6,10 @@ use fluxion_sys::{errno, match_op};
 
 use super::node::Node;
 use super::{NODES_PER_DOCUMENT, VertexGraph, empty, kinds};
-use crate::fluxion::{GraphError, Rank, RankSet, Request, SlotShape, answer, json};
+use crate::fluxion::error::GraphError;
+use crate::fluxion::rankset::{Rank, RankSet};
+use crate::fluxion::request::{Request, SlotShape};
+use crate::fluxion::{answer, json};
 use fluxqueue_workload::Resources;
 
 /// Where one shape went, as one job of the library.

@@ -140,12 +140,13 @@ impl Binding<'_> {
         let pod = Arc::clone(&member.pod);
         let Some(allocation) = member.allocation() else { return false };
         let rank = allocation.rank;
-        fluxqueue_machine::ledger::valid(&self.planner.cluster, allocation)
+        let cluster = &mut self.planner.cluster;
+        fluxqueue_machine::ledger::valid(cluster, allocation)
             && self.planner.ledger.is_in_company(allocation)
-            && self.planner.cluster.holds(rank, &pod.shape.requests)
-            && self.planner.cluster.has_its_own(rank, &pod.shape)
-            && self.planner.cluster.class(&pod.shape.constraints).now.contains(rank)
-            && self.planner.cluster.volumes_suit(rank, &pod)
+            && cluster.nodes().holds(rank, &pod.shape.requests)
+            && cluster.taken().are_its_own(rank, &pod.shape.constraints)
+            && cluster.class(&pod.shape.constraints).now.contains(rank)
+            && cluster.volumes().suit(&pod, cluster.node(rank).map(|node| &**node))
             && self.suits_neighbours(uid, &pod)
     }
 

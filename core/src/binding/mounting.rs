@@ -102,8 +102,10 @@ impl Binding<'_> {
         let needs = volumes.needs(pod)?;
         match volumes.in_use(pod) {
             Some(claim) => {
-                let counted = [(Rejection::ClaimInUse.reason(), self.planner.cluster.len())];
-                let said = summary::unavailable(self.planner.cluster.len(), &counted.into());
+                let counted =
+                    [(Rejection::ClaimInUse.reason(), self.planner.cluster.nodes().len())];
+                let said =
+                    summary::unavailable(self.planner.cluster.nodes().len(), &counted.into());
                 Err(Unready { said, claim, is_whole: true })
             }
             None => Ok(needs),

@@ -78,10 +78,12 @@ impl Core {
     /// was built.
     pub(crate) fn audit(&mut self) {
         self.walks.audit.looks += 1;
-        let (at_once, pause_millis) = pace(self.planner.cluster.len().max(self.jobs.all.len()));
+        let (at_once, pause_millis) =
+            pace(self.planner.cluster.nodes().len().max(self.jobs.all.len()));
         let nodes: Vec<NodeName> = self
             .planner
             .cluster
+            .nodes()
             .names_after(self.walks.audit.last.as_ref())
             .take(at_once)
             .cloned()
@@ -145,7 +147,7 @@ impl Core {
                 differences.push(format!("{resource}: {expected} by pods, {found} in {account}"));
             }
         };
-        if let Some(used) = self.planner.cluster.used(rank).filter(|used| **used != taken) {
+        if let Some(used) = self.planner.cluster.nodes().used(rank).filter(|used| **used != taken) {
             compare("what Bindings are checked against", used);
         }
         if let Some(used) = self.planner.ledger.used_otherwise(rank, &taken) {

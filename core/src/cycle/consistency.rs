@@ -88,7 +88,7 @@ impl Core {
         // While a walk is under way, and until changed terms have been taken up, such a difference
         // is allowed.
         if self.walks.under_way.is_none()
-            && self.planner.cluster.changed_terms().is_none()
+            && self.planner.cluster.neighbours().changed_terms().is_none()
             && !self.agenda.touched.contains(&job.id)
             && self.sight().is_seen_anew(job.id)
         {

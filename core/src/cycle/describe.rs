@@ -11,10 +11,17 @@ impl Core {
         let nodes: BTreeMap<&str, serde_json::Value> = self
             .planner
             .cluster
+            .nodes()
             .iter()
             .filter_map(|(name, rank)| {
-                let used: BTreeMap<&str, u64> =
-                    self.planner.cluster.used(rank)?.iter().map(|(n, a)| (&**n, a)).collect();
+                let used: BTreeMap<&str, u64> = self
+                    .planner
+                    .cluster
+                    .nodes()
+                    .used(rank)?
+                    .iter()
+                    .map(|(n, a)| (&**n, a))
+                    .collect();
                 Some((&**name, serde_json::json!({"rank": rank, "used": used})))
             })
             .collect();

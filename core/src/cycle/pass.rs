@@ -73,7 +73,7 @@ impl Core {
         let changed = self.agenda.queue_changed
             || self.walks.seen_changes != self.planner.ledger.changes.count()
             || (self.jobs.labelled.anybody_asks()
-                && self.walks.seen_crowds != self.planner.cluster.crowds_version());
+                && self.walks.seen_crowds != self.planner.cluster.neighbours().crowds_version());
         let has_arrivals = self.planner.queue.has_arrivals();
         let settles = std::mem::take(&mut self.walks.settles);
         if changed || has_arrivals {
@@ -147,7 +147,7 @@ impl Core {
         // Slots that this walk gave out for good were given behind all waiting requests: none of
         // these has to be tried again.
         self.walks.seen_changes = self.planner.ledger.changes.count();
-        self.walks.seen_crowds = self.planner.cluster.crowds_version();
+        self.walks.seen_crowds = self.planner.cluster.neighbours().crowds_version();
         // Nodes that a reservation has left may be of use to requests before it: the next walk
         // tries those.
         let has_moved = self.walks.seen_changes != changes

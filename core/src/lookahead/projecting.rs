@@ -113,7 +113,7 @@ impl Projecting<'_> {
             && !self.planner.queue.is_empty()
             && self.planner.ledger.can_be_copied()
         {
-            let things = self.planner.cluster.len()
+            let things = self.planner.cluster.nodes().len()
                 + self.jobs.members.len()
                 + self.occupancy.foreign.len()
                 + self.planner.queue.len();

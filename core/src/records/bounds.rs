@@ -57,7 +57,7 @@ pub(crate) fn unrecordable(live: &[&Member], cluster: &Cluster) -> Option<String
             ));
         }
     }
-    let nodes = live.len().min(cluster.len());
+    let nodes = live.len().min(cluster.nodes().len());
     let bytes = longest_names(nodes, cluster);
     (bytes > NODE_LIST_BYTES_MAX).then(|| {
         format!(
@@ -73,7 +73,7 @@ fn longest_names(nodes: usize, cluster: &Cluster) -> usize {
     if nodes.saturating_mul(NODE_NAME_BYTES_MAX) <= NODE_LIST_BYTES_MAX {
         return 0;
     }
-    let mut lengths: Vec<usize> = cluster.iter().map(|(name, _)| name.len() + 1).collect();
+    let mut lengths: Vec<usize> = cluster.nodes().iter().map(|(name, _)| name.len() + 1).collect();
     lengths.sort_unstable_by(|one, other| other.cmp(one));
     lengths.iter().take(nodes).sum()
 }

@@ -194,7 +194,7 @@ impl Refresh<'_> {
         held.into_iter().any(|(rank, (freed, numbers))| {
             let (cluster, ledger) = (&mut self.planner.cluster, &self.planner.ledger);
             let fits = |freed: &Resources, gone: &[u64]| {
-                cluster.would_hold(rank, &pod.shape.requests, freed)
+                cluster.nodes().would_hold(rank, &pod.shape.requests, freed)
                     && ledger.is_open_without(rank, tenancy, gone)
             };
             fits(&freed, &numbers)

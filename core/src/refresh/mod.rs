@@ -383,8 +383,10 @@ impl Refresh<'_> {
                 .collect();
             for pod in pods {
                 let levels = self.sight().level_wants(id, &pod, joins, &mut asked);
-                let (tenancy, stance) =
-                    (self.sight().tenancy(&pod, id), self.planner.cluster.stance(&pod));
+                let (tenancy, stance) = (
+                    self.sight().tenancy(&pod, id),
+                    self.planner.cluster.neighbours().stance(&pod),
+                );
                 if let Some(member) = self.jobs.members.get_mut(&pod.id.uid) {
                     (member.levels, member.tenancy, member.stance) = (levels, tenancy, stance);
                 }

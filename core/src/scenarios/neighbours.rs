@@ -415,14 +415,19 @@ fn the_check_before_a_binding_changes_nothing() {
             (Some("a1"), at == 0)
         );
         let seen = |core: &mut Core| {
-            let kept =
-                core.planner.cluster.stance(&core.jobs.members[&Uid::from("uid-kept")].pod.clone());
-            let versions =
-                (core.planner.cluster.crowds_version(), core.planner.cluster.repellers_version());
+            let kept = core
+                .planner
+                .cluster
+                .neighbours()
+                .stance(&core.jobs.members[&Uid::from("uid-kept")].pod.clone());
+            let versions = (
+                core.planner.cluster.neighbours().crowds_version(),
+                core.planner.cluster.neighbours().repellers_version(),
+            );
             (
                 versions,
                 core.planner.ledger.changes.count(),
-                core.planner.cluster.changed_terms().is_none(),
+                core.planner.cluster.neighbours().changed_terms().is_none(),
                 kept,
             )
         };

@@ -116,7 +116,9 @@ impl Sight<'_> {
     pub(crate) fn is_seen_anew(&self, id: JobId) -> bool {
         let Some(job) = self.jobs.all.get(&id) else { return false };
         let asking = self.asking();
-        let differs = |member: &Member| self.planner.cluster.stance(&member.pod) != member.stance;
+        let differs = |member: &Member| {
+            self.planner.cluster.neighbours().stance(&member.pod) != member.stance
+        };
         job.pending.iter().any(|pending| asking.pods(pending).into_iter().any(differs))
     }
 

@@ -183,7 +183,8 @@ impl Slots<'_> {
             (allocation.rank, &pod.shape.constraints, &mut self.planner.cluster);
         let mut is_kept_off = |promise: &Promise| {
             cluster
-                .out_of_reach(constraints, promise.request.all_pods(), &promise.place.nodes)
+                .reach()
+                .out_of_reach(&constraints.repels, promise.request.all_pods(), &promise.place.nodes)
                 .contains(rank)
         };
         self.agenda.queue_changed = self.agenda.queue_changed

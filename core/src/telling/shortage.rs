@@ -170,7 +170,7 @@ impl Telling<'_> {
         let others = if alone.is_some() { String::new() } else { closed.text() };
         let mut counts = alone.unwrap_or_else(|| closed.counts());
         apart.count(&mut counts);
-        summary::unavailable(self.planner.cluster.len(), &counts) + &others
+        summary::unavailable(self.planner.cluster.nodes().len(), &counts) + &others
     }
 }
 

@@ -35,7 +35,10 @@ impl Telling<'_> {
         }
         let named = tied.iter().take(CLAIMS_NAMED);
         let claims: Vec<String> = named
-            .map(|(claim, volume)| self.planner.cluster.where_claim_is(claim, volume))
+            .map(|(claim, volume)| {
+                let cluster = &self.planner.cluster;
+                cluster.volumes().where_claim_is(cluster.nodes(), claim, volume)
+            })
             .collect();
         match tied.len() {
             0 => String::new(),
@@ -63,7 +66,7 @@ impl Telling<'_> {
                     self.planner.cluster.unavailable(&pod)
                 }
                 true => unready.said,
-                false => summary::unplaceable(self.planner.cluster.len(), &unready.said),
+                false => summary::unplaceable(self.planner.cluster.nodes().len(), &unready.said),
             };
             self.notices().report_unscheduled(&pod.id.uid, "Unschedulable", &text)?;
         }

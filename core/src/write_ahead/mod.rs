@@ -321,7 +321,10 @@ fn is_kept_away(jobs: &Jobs, cluster: &mut Cluster, owed: &Owed, begun: &Begun) 
     let pods = jobs.live(other).map(|member| &member.pod);
     let mut repelling = begun.repelling.iter().map(|pod| &pod.shape.constraints);
     repelling.any(|constraints| {
-        cluster.out_of_reach(constraints, pods.clone(), &owed.nodes).intersects(&begun.nodes)
+        cluster
+            .reach()
+            .out_of_reach(&constraints.repels, pods.clone(), &owed.nodes)
+            .intersects(&begun.nodes)
     })
 }
 

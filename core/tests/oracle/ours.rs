@@ -69,6 +69,7 @@ impl Ours {
     fn detour(&mut self, case: &Case) {
         let nodes: Vec<(Rank, Node)> = self
             .cluster
+            .nodes()
             .present()
             .clone()
             .iter()
@@ -107,7 +108,8 @@ impl Ours {
         let pod = self.read(&question.pod);
         let open = self.planned_for(&pod);
         let mut passing = 0;
-        let nodes: Vec<_> = self.cluster.iter().map(|(name, rank)| (name.clone(), rank)).collect();
+        let nodes: Vec<_> =
+            self.cluster.nodes().iter().map(|(name, rank)| (name.clone(), rank)).collect();
         for (name, rank) in nodes {
             let mut said: Vec<String> = self
                 .cluster
@@ -204,8 +206,9 @@ impl Ours {
             }
             Err(_) => return BTreeSet::new(),
         }
-        let has_room =
-            |rank: &Rank| self.cluster.would_hold(*rank, &pod.shape.requests, &Resources::new());
+        let has_room = |rank: &Rank| {
+            self.cluster.nodes().would_hold(*rank, &pod.shape.requests, &Resources::new())
+        };
         open.iter().filter(has_room).collect()
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::booked::Booking;
+use crate::cluster::Cluster;
 use crate::fluxion::{End, Rank, Tenancy};
 use fluxqueue_workload::{NodeName, Shape};
 
@@ -37,4 +38,9 @@ impl Allocation {
     pub fn booking(&self) -> Booking {
         Booking { gid: self.gid, rank: self.rank, number: self.number }
     }
+}
+
+/// The allocation's node is still the one it was made on.
+pub fn valid(cluster: &Cluster, allocation: &Allocation) -> bool {
+    cluster.nodes().generation(allocation.rank) == Some(allocation.generation)
 }

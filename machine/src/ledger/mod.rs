@@ -8,6 +8,7 @@
 mod allocation;
 mod booked;
 mod changes;
+mod housing;
 mod requests;
 mod reservation;
 mod reservations;
@@ -19,8 +20,7 @@ use std::sync::Arc;
 use shared_map::SharedMap;
 use tracing::error;
 
-use crate::cluster::filters::Rejection;
-use crate::cluster::{Cluster, Node, NodeChange, Presence, Topology};
+use crate::cluster::{Cluster, Node, NodeChange, Topology};
 use crate::fluxion::{
     End, Explanation, Fit, Forecast, Graph, GraphError, Placement, Rank, RankSet, Request, Tenancy,
 };
@@ -28,7 +28,7 @@ use booked::AllBooked;
 use fluxqueue_workload::{Lifetime, NodeName, Pod, Resources, Shape, Time};
 use requests::{label_of, with_request};
 
-pub use allocation::{Allocation, Allocations};
+pub use allocation::{Allocation, Allocations, valid};
 pub use booked::Booking;
 pub use changes::{Change, Changes};
 pub use requests::{GroupRequest, LevelWant, LevelWants, Slice, SlotRequest};
@@ -253,7 +253,7 @@ impl Ledger {
     /// True if the graph should be made again: it is lost, or remembers many more nodes that are
     /// gone than there are.
     pub fn needs_rebuild(&self, cluster: &Cluster) -> bool {
-        self.lost || self.removed > REMOVED_MAX.max(cluster.len())
+        self.lost || self.removed > REMOVED_MAX.max(cluster.nodes().len())
     }
 
     // --- allocations ---
@@ -292,7 +292,7 @@ impl Ledger {
                 unknown.count += 1;
                 unknown.amounts.add(&shape.requests);
             }
-            End::Never => cluster.take_for_ever(rank, shape),
+            End::Never => cluster.taken_mut().take_for_ever(rank, &shape.constraints),
             End::At(_) => {}
         }
     }
@@ -305,7 +305,7 @@ impl Ledger {
                     unknown.amounts.subtract(&shape.requests);
                 }
             }
-            End::Never => cluster.give_back_for_ever(rank, shape),
+            End::Never => cluster.taken_mut().give_back_for_ever(rank, &shape.constraints),
             End::At(_) => {}
         }
     }
@@ -319,13 +319,13 @@ impl Ledger {
     pub fn has_room_some_day(&self, cluster: &Cluster, rank: Rank, requests: &Resources) -> bool {
         let nothing = Resources::new();
         let taken = self.unknown_ends.get(&rank).map_or(&nothing, |unknown| &unknown.amounts);
-        cluster.has_room_beside(rank, requests, taken)
+        cluster.nodes().has_room_beside(rank, requests, taken)
     }
 
     /// Returns how many pods of this shape a node has room for once everything with an end has
     /// ended.
     pub fn room_some_day(&self, cluster: &Cluster, rank: Rank, shape: &Shape) -> u64 {
-        cluster.room_beside(rank, shape, &self.taken_for_ever(rank))
+        cluster.nodes().room_beside(rank, shape, &self.taken_for_ever(rank))
     }
 
     /// Returns the amounts of a node that are taken without an end.
@@ -376,81 +376,6 @@ impl Ledger {
     ) -> (impl Iterator<Item = (i64, Booking)>, Option<Rank>) {
         let next = from.saturating_add(Rank::try_from(nodes).unwrap_or(Rank::MAX));
         (self.booked.ends(from, nodes), (next < self.booked.end_of_ranks()).then_some(next))
-    }
-
-    /// Puts this pod, as it is now, on the node of its allocation.
-    pub fn house(&mut self, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) {
-        self.house_as(Presence::There, cluster, allocation, pod);
-    }
-
-    /// The same, for a pod that another scheduler means to put there.
-    pub fn house_nominated(&mut self, cluster: &mut Cluster, allocation: &Allocation, pod: &Pod) {
-        self.house_as(Presence::Nominated, cluster, allocation, pod);
-    }
-
-    fn house_as(
-        &mut self,
-        presence: Presence,
-        cluster: &mut Cluster,
-        allocation: &Allocation,
-        pod: &Pod,
-    ) {
-        let Allocation { rank, number, .. } = *allocation;
-        let Some(booked) = self.booked.get(rank, number).filter(|_| valid(cluster, allocation))
-        else {
-            return;
-        };
-        let never_ends = booked.end == End::Never && presence == Presence::There;
-        if booked.occupant.is_none_or(|occupant| !cluster.is_settled(occupant, rank, pod, presence))
-        {
-            self.turn_out(cluster, allocation);
-            let settled = cluster.settle(rank, pod, presence, never_ends);
-            if let Some(booked) = self.booked.get_mut(rank, number) {
-                booked.occupant = Some(settled);
-            }
-        }
-    }
-
-    /// The pod that an allocation was for is there no more.
-    pub fn turn_out(&mut self, cluster: &mut Cluster, allocation: &Allocation) {
-        if valid(cluster, allocation)
-            && let Some(booked) = self.booked.get_mut(allocation.rank, allocation.number)
-            && let Some(occupant) = booked.occupant.take()
-        {
-            cluster.leave(occupant);
-        }
-    }
-
-    /// Returns the rule by which all other pods keep the pod of an allocation off its node.
-    pub fn judge(
-        &mut self,
-        cluster: &mut Cluster,
-        allocation: &Allocation,
-        pod: &Pod,
-    ) -> Option<Rejection> {
-        let occupant =
-            self.booked.get(allocation.rank, allocation.number).and_then(|booked| booked.occupant);
-        let is_there =
-            |occupant| cluster.is_settled(occupant, allocation.rank, pod, Presence::There);
-        if !occupant.is_some_and(is_there) {
-            // The pod comes to its node by this, or is another one than was there.
-            return self.judge_away(cluster, allocation, pod);
-        }
-        // The pod is taken out for the question alone. No version may move by that: each Binding
-        // would make the next step walk the whole queue.
-        cluster.try_without(pod, |cluster| self.judge_away(cluster, allocation, pod))
-    }
-
-    fn judge_away(
-        &mut self,
-        cluster: &mut Cluster,
-        allocation: &Allocation,
-        pod: &Pod,
-    ) -> Option<Rejection> {
-        self.turn_out(cluster, allocation);
-        let rejection = cluster.judge_neighbours(allocation.rank, pod);
-        self.house(cluster, allocation, pod);
-        rejection
     }
 
     /// Books an allocation with another end.
@@ -599,7 +524,7 @@ impl Ledger {
         self.changes.forget();
         self.now = 0;
         self.set_time(now);
-        for (_, rank) in cluster.iter() {
+        for (_, rank) in cluster.nodes().iter() {
             if let Some(node) = cluster.node(rank) {
                 self.add_node(rank, node);
             }
@@ -621,7 +546,7 @@ impl Ledger {
         for (rank, leaked) in before.into_each() {
             tracing::error!(rank, "audit: a slot on a node belongs to no pod, and is given back");
             self.forget_end(cluster, rank, &leaked.shape, leaked.end);
-            cluster.give_back_ports_and_disks(rank, &leaked.shape);
+            cluster.taken_mut().give_back(rank, &leaked.shape.constraints);
             if let Some(occupant) = leaked.occupant {
                 cluster.leave(occupant);
             }
@@ -639,11 +564,6 @@ impl Ledger {
     }
 }
 
-/// The allocation's node is still the one it was made on.
-pub fn valid(cluster: &Cluster, allocation: &Allocation) -> bool {
-    cluster.generation(allocation.rank) == Some(allocation.generation)
-}
-
 fn allocation(
     cluster: &mut Cluster,
     (gid, label): (u64, Arc<str>),
@@ -656,7 +576,7 @@ fn allocation(
     Allocation {
         gid,
         rank,
-        generation: cluster.generation(rank).unwrap_or(0),
+        generation: cluster.nodes().generation(rank).unwrap_or(0),
         label,
         node,
         shape: Arc::clone(shape),

@@ -21,7 +21,7 @@ impl Ledger {
         // A reservation moves to the earliest second on its nodes, whenever there is a walk. "Every
         // node" would include nodes that have come since and were never judged.
         for group in &mut groups {
-            group.ranks.get_or_insert_with(|| cluster.present().clone());
+            group.ranks.get_or_insert_with(|| cluster.nodes().present().clone());
         }
         let gid = self.new_gid();
         match self.query(&groups, not_before, |graph, request| graph.reserve(gid, request)) {

@@ -114,8 +114,9 @@ impl Forward {
         self.failures.meet(shape, || {
             self.planner
                 .cluster
+                .nodes()
                 .iter()
-                .map(|(_, rank)| self.planner.cluster.room(rank, shape))
+                .map(|(_, rank)| self.planner.cluster.nodes().room(rank, shape))
                 .sum()
         });
         self.waiting.insert(job, ask);

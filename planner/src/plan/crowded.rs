@@ -198,7 +198,7 @@ fn tightest(
             usable.intersection(&domain).iter().any(|rank| {
                 left = left.saturating_sub(wanted.on_node(
                     rank,
-                    room.cluster.room(rank, wanted.shape),
+                    room.cluster.nodes().room(rank, wanted.shape),
                     room.cluster,
                 ));
                 left == 0
@@ -206,7 +206,8 @@ fn tightest(
         };
         if shapes.iter().all(has_room) {
             let (sample, _, usable) = &shapes[0];
-            let rooms = domain.iter().map(|rank| (rank, room.cluster.room(rank, sample.shape)));
+            let rooms =
+                domain.iter().map(|rank| (rank, room.cluster.nodes().room(rank, sample.shape)));
             let (mut free, mut width) = (0, 0);
             for (rank, room) in rooms {
                 free = u64::saturating_add(free, room);

@@ -21,7 +21,8 @@ pub(super) struct Wanted<'a> {
 impl Wanted<'_> {
     /// Returns how many of them may come to a node that has room for `room` of them.
     pub(super) fn on_node(&self, rank: Rank, room: u64, cluster: &Cluster) -> u64 {
-        let has_domain = || cluster.domains(rank, self.apart).iter().any(Option::is_some);
+        let has_domain =
+            || cluster.neighbours().domains(rank, self.apart).iter().any(Option::is_some);
         if room > 1 && !self.apart.is_empty() && has_domain() { 1 } else { room }
     }
 }

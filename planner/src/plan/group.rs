@@ -188,7 +188,7 @@ impl Group {
     /// True if, by their own anti-affinity, no two of its pods may share one of these nodes, and
     /// nothing else follows from it for them: the graph can keep that.
     pub(super) fn has_nodes_for_itself(&self, nodes: &RankSet, cluster: &mut Cluster) -> bool {
-        self.apart_by(cluster).into_iter().any(|key| cluster.tells_apart(key, nodes))
+        self.apart_by(cluster).into_iter().any(|key| cluster.neighbours().tells_apart(key, nodes))
     }
 
     /// The labels of which no two of its pods may be in one domain.
@@ -196,7 +196,9 @@ impl Group {
         if self.company == Company::Alone || !self.stance.own.apart.contains(&true) {
             return Vec::new();
         }
-        cluster.kept_out_of(&self.sample.shape.constraints.repels, std::iter::once(&self.sample))
+        cluster
+            .reach()
+            .kept_out_of(&self.sample.shape.constraints.repels, std::iter::once(&self.sample))
     }
 
     /// The group as the ledger takes it, on these nodes, those first where it would rather be.
@@ -210,7 +212,7 @@ impl Group {
     pub fn request(&self, nodes: &RankSet, cluster: &mut Cluster) -> GroupRequest {
         GroupRequest {
             wants: self.wants.clone(),
-            ranks: (nodes.len() < cluster.len()).then(|| nodes.clone()),
+            ranks: (nodes.len() < cluster.nodes().len()).then(|| nodes.clone()),
             prefer: Vec::new(),
             counted: self.counted(cluster),
             lifetime: self.lifetime,

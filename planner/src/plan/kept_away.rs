@@ -75,7 +75,7 @@ impl Sieve {
                     _ if *other == group => Some((*one, *key)),
                     _ => None,
                 });
-                let domain = |key: KeyId| room.cluster.domains(*rank, &[key])[0];
+                let domain = |key: KeyId| room.cluster.neighbours().domains(*rank, &[key])[0];
                 let domains: Vec<(usize, KeyId, u32)> =
                     rivals.filter_map(|(rival, key)| Some((rival, key, domain(key)?))).collect();
                 if domains.iter().any(|of_rival| taken.contains(of_rival)) {
@@ -114,11 +114,12 @@ fn rivals(request: &Request, nodes: &[RankSet], room: &mut Room<'_>) -> Vec<(usi
         let wider = group
             .apart_by(room.cluster)
             .into_iter()
-            .filter(|key| !room.cluster.tells_apart(*key, &nodes[one]));
+            .filter(|key| !room.cluster.neighbours().tells_apart(*key, &nodes[one]));
         rivals.extend(wider.map(|key| (one, one, key)));
         for (other, of) in request.groups.iter().enumerate().filter(|(other, _)| *other != one) {
             let terms = &group.sample.shape.constraints.repels;
-            let keys = room.cluster.kept_out_of(terms, of.pods.iter().flat_map(Pods::distinct));
+            let keys =
+                room.cluster.reach().kept_out_of(terms, of.pods.iter().flat_map(Pods::distinct));
             rivals.extend(keys.into_iter().map(|key| (one.min(other), one.max(other), key)));
         }
     }

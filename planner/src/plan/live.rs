@@ -59,21 +59,33 @@ impl Capacity for Live<'_> {
     }
 
     fn out_of_reach(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet {
-        self.room.cluster.out_of_reach(&group.sample.shape.constraints, other.all_pods(), nodes)
+        self.room.cluster.reach().out_of_reach(
+            &group.sample.shape.constraints.repels,
+            other.all_pods(),
+            nodes,
+        )
     }
 
     fn crowded_by(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet {
-        self.room.cluster.crowded_by(&group.sample.shape.constraints, other.all_pods(), nodes)
+        self.room.cluster.reach().crowded_by(
+            &group.sample.shape.constraints.spreads,
+            other.all_pods(),
+            nodes,
+        )
     }
 
     fn drawn_away_by(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet {
-        self.room.cluster.drawn_away_by(&group.sample.shape.constraints, other.all_pods(), nodes)
+        self.room.cluster.reach().drawn_away_by(
+            &group.sample.shape.constraints.near,
+            other.all_pods(),
+            nodes,
+        )
     }
 
     fn fits_one(&self, request: &Request, rank: Rank) -> bool {
         let mut wants = request.groups.iter().flat_map(|group| &group.wants);
         wants.any(|want| {
-            self.room.cluster.would_hold(
+            self.room.cluster.nodes().would_hold(
                 rank,
                 &want.shape.requests,
                 &fluxqueue_workload::Resources::new(),
@@ -162,7 +174,11 @@ impl Capacity for Live<'_> {
         let (constraints, cluster) = (&group.sample.shape.constraints, &mut *self.room.cluster);
         let closed = self.promises.reservations().map(|(pending, promise)| {
             (
-                cluster.out_of_reach(constraints, promise.request.all_pods(), &promise.place.nodes),
+                cluster.reach().out_of_reach(
+                    &constraints.repels,
+                    promise.request.all_pods(),
+                    &promise.place.nodes,
+                ),
                 pending.job(),
             )
         });

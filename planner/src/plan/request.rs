@@ -174,8 +174,8 @@ impl Request {
             let takes_volumes = || {
                 group.volumes.as_ref().is_some_and(|needs| needs.rests_on_others()) && concern(pod)
             };
-            cluster.are_apart(&group.sample, pod)
-                || cluster.crowds(pod, &group.sample)
+            cluster.neighbours().are_apart(&group.sample, pod)
+                || cluster.neighbours().crowds(pod, &group.sample)
                 || takes_volumes()
         };
         self.groups.iter().any(keeps_away)

@@ -40,11 +40,11 @@ impl Room<'_> {
     /// Returns as of when answers for this request are given.
     pub(super) fn version(&self, request: &Request) -> Version {
         let mut nodes =
-            self.cluster.nodes_version() + self.suspects_version + self.queues.version();
+            self.cluster.nodes().version() + self.suspects_version + self.queues.version();
         for group in &request.groups {
-            nodes += self.cluster.exclusive_version(&group.sample.shape.constraints);
+            nodes += self.cluster.taken().version(&group.sample.shape.constraints);
             if !group.stance.repelled_by.is_empty() {
-                nodes += self.cluster.repellers_version();
+                nodes += self.cluster.neighbours().repellers_version();
             }
             nodes += self.cluster.crowd_version(&group.sample.shape.constraints);
             if group.volumes.is_some() {
@@ -114,7 +114,7 @@ impl Room<'_> {
     /// Returns the nodes that a group could use now if the pods with an end were gone.
     pub(super) fn some_day(&mut self, group: &Group) -> RankSet {
         if group.is_spread() && group.company == Company::Alone {
-            self.count_copy(self.cluster.len());
+            self.count_copy(self.cluster.nodes().len());
         }
         let mut nodes = self.cluster.class(&group.sample.shape.constraints).now.clone();
         nodes.subtract(&self.cluster.repelled_for_ever(&group.sample, group.company));

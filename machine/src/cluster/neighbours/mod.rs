@@ -16,6 +16,7 @@ mod occupants;
 mod opinions;
 mod part;
 mod rating;
+mod reach;
 mod repellers;
 mod tally;
 mod terms;
@@ -29,7 +30,7 @@ use super::node::Node;
 use super::presence::Presence;
 use crate::fluxion::{Rank, RankSet};
 use crowd::Crowd;
-use fluxqueue_workload::constraints::{Constraints, PodSelector, PodTerm, SpreadConstraint};
+use fluxqueue_workload::constraints::{Constraints, PodTerm, SpreadConstraint};
 use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{Pod, Uid};
 use part::Part;
@@ -49,11 +50,12 @@ pub use topology::KeyId;
 
 pub use crowd::{CrowdId, OwnTerms, Stance};
 pub use occupants::OccupantId;
+pub use reach::Reach;
 pub use repellers::ChangedTerms;
 
 /// The pods on nodes, and what asks about them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Neighbours {
+pub struct Neighbours {
     topology: Topology,
     occupants: Occupants,
     repellers: Repellers,
@@ -192,7 +194,13 @@ impl Neighbours {
     }
 
     /// The occupant is this pod as it is now.
-    pub(super) fn is(&self, id: OccupantId, rank: Rank, pod: &Pod, presence: Presence) -> bool {
+    pub(crate) fn is_settled(
+        &self,
+        id: OccupantId,
+        rank: Rank,
+        pod: &Pod,
+        presence: Presence,
+    ) -> bool {
         self.occupants.get(id).is_some_and(|known| {
             known.rank == rank
                 && known.presence == presence
@@ -283,7 +291,7 @@ impl Neighbours {
     }
 
     /// Changes when a count changes that some class rests on.
-    pub(super) fn changes(&self) -> u64 {
+    pub fn crowds_version(&self) -> u64 {
         self.changes
     }
 
@@ -426,19 +434,8 @@ impl Neighbours {
             .collect()
     }
 
-    /// Returns the labels of those terms of required anti-affinity that select a pod: the pod may
-    /// not be in their domains then.
-    pub(super) fn kept_out_of(&mut self, terms: &[PodTerm], pod: &Pod) -> Vec<KeyId> {
-        let selects = |term: &&PodTerm| {
-            self.namespaces.selects_as_own(&term.pods, &pod.id.key.namespace, &pod.labels)
-        };
-        let labels: Vec<Arc<str>> =
-            terms.iter().filter(selects).map(|term| Arc::clone(&term.topology_key)).collect();
-        labels.iter().map(|label| self.topology.key(label)).collect()
-    }
-
     /// Each of these nodes is a domain of the label for itself.
-    pub(super) fn tells_apart(&self, key: KeyId, nodes: &RankSet) -> bool {
+    pub fn tells_apart(&self, key: KeyId, nodes: &RankSet) -> bool {
         self.topology.tells_apart(key, nodes)
     }
 
@@ -449,8 +446,8 @@ impl Neighbours {
 
     /// Returns how crowded a node's domains of these labels are, by the spread constraints of a
     /// class and its preferences.
-    pub(super) fn crowding(&self, rank: Rank, crowd: CrowdId, of: impl Fn(KeyId) -> bool) -> i64 {
-        self.crowds[crowd].crowding(rank, &self.topology, of)
+    pub fn crowding(&self, rank: Rank, crowd: Option<CrowdId>, of: impl Fn(KeyId) -> bool) -> i64 {
+        crowd.map_or(0, |crowd| self.crowds[crowd].crowding(rank, &self.topology, of))
     }
 
     /// True if no pod is there that this one wants to be near to, and it would be one itself.
@@ -484,7 +481,7 @@ impl Neighbours {
     }
 
     /// A node's domains of these labels.
-    pub(super) fn domains(&self, rank: Rank, keys: &[KeyId]) -> Vec<Option<u32>> {
+    pub fn domains(&self, rank: Rank, keys: &[KeyId]) -> Vec<Option<u32>> {
         keys.iter().map(|key| self.topology.domain(*key, rank)).collect()
     }
 
@@ -522,7 +519,7 @@ impl Neighbours {
     // --- pods that repel ---
 
     /// Returns the different terms that have come or gone since they were last taken.
-    pub(super) fn changed_terms(&self) -> &ChangedTerms {
+    pub fn changed_terms(&self) -> &ChangedTerms {
         self.repellers.changed()
     }
 
@@ -532,94 +529,26 @@ impl Neighbours {
     }
 
     /// Changes when a pod that repels others comes to a node or leaves one.
-    pub(super) fn repellers_version(&self) -> u64 {
+    pub fn repellers_version(&self) -> u64 {
         self.repellers.version()
     }
 
     /// Returns the stance of a pod to those on nodes.
-    pub(super) fn stance(&self, pod: &Pod) -> Stance {
+    pub fn stance(&self, pod: &Pod) -> Stance {
         Stance {
             repelled_by: self.repellers.repelling(pod, &self.namespaces),
             own: self.own_terms(pod),
         }
     }
 
-    /// The nodes on which a pod with these terms of required anti-affinity would keep one of these
-    /// pods off some of these nodes.
-    pub(super) fn out_of_reach<'a>(
-        &mut self,
-        terms: &[PodTerm],
-        pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
-        nodes: &RankSet,
-    ) -> RankSet {
-        self.around(terms.iter().map(|term| (&term.pods, &term.topology_key)), pods, nodes)
-    }
-
-    /// The nodes in the domains of these on which one of these pods would count for these
-    /// constraints.
-    pub(super) fn crowded_by<'a>(
-        &mut self,
-        spreads: &[SpreadConstraint],
-        pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
-        nodes: &RankSet,
-    ) -> RankSet {
-        let count = spreads.iter().filter(|spread| !crowd::selects_all(&spread.pods));
-        self.around(count.map(|spread| (&spread.pods, &spread.topology_key)), pods, nodes)
-    }
-
-    /// Returns the nodes in other domains than these on which one of these pods would attract pods
-    /// with these terms.
-    pub(super) fn drawn_away_by<'a>(
-        &mut self,
-        near: &[PodTerm],
-        pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
-        nodes: &RankSet,
-    ) -> RankSet {
-        let selects = |term: &PodTerm, pod: &Pod| {
-            self.namespaces.selects_as_own(&term.pods, &pod.id.key.namespace, &pod.labels)
-        };
-        let mut elsewhere = RankSet::new();
-        if !pods.clone().any(|pod| near.iter().all(|term| selects(term, pod))) {
-            return elsewhere;
-        }
-        for term in near {
-            let key = self.topology.key(&term.topology_key);
-            let mut others = self.topology.labelled(key).clone();
-            others.subtract(&self.topology.around(key, nodes));
-            elsewhere.union_with(&others);
-        }
-        elsewhere
-    }
-
-    /// Returns all nodes of the domains of these nodes, by the labels with a selector that selects
-    /// one of the pods.
-    fn around<'a, 'b>(
-        &mut self,
-        selectors: impl Iterator<Item = (&'b PodSelector, &'b Arc<str>)>,
-        pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
-        nodes: &RankSet,
-    ) -> RankSet {
-        let mut around = RankSet::new();
-        for (selector, label) in selectors {
-            let is_selected = |pod: &Arc<Pod>| {
-                self.namespaces.selects_as_own(selector, &pod.id.key.namespace, &pod.labels)
-            };
-            if pods.clone().any(is_selected) {
-                let key = self.topology.key(label);
-                around.union_with(&self.topology.around(key, nodes));
-            }
-        }
-        around
-    }
-
     /// A pod that is there counts for a spread constraint.
-    pub(super) fn counts_for(&self, spread: &SpreadConstraint, pod: &Pod) -> bool {
+    fn counts_for(&self, spread: &SpreadConstraint, pod: &Pod) -> bool {
         !crowd::selects_all(&spread.pods)
             && self.namespaces.selects_as_own(&spread.pods, &pod.id.key.namespace, &pod.labels)
     }
 
     /// True if, by its own required anti-affinity, a pod is to be apart from this other one.
-    pub(super) fn repels(&self, pod: &Pod, other: &Pod) -> bool {
+    fn repels(&self, pod: &Pod, other: &Pod) -> bool {
         let mut terms = pod.shape.constraints.repels.iter();
         terms.any(|term| {
             self.namespaces.selects_as_own(&term.pods, &other.id.key.namespace, &other.labels)
@@ -639,5 +568,23 @@ impl Neighbours {
     pub(super) fn rate(&self, pod: &Pod, crowd: Option<CrowdId>, ranks: &[Rank]) -> Ratings {
         let opinions = self.opinions.of(pod, &self.namespaces);
         rating::rate(opinions, crowd.map(|crowd| &self.crowds[crowd]), &self.topology, ranks)
+    }
+
+    /// A pod that is there counts for the spread of another one.
+    pub fn crowds(&self, there: &Pod, other: &Pod) -> bool {
+        other.shape.constraints.spreads.iter().any(|spread| self.counts_for(spread, there))
+    }
+
+    /// Two pods may not be near to each other: one is to be apart from the other, or both want the
+    /// same host port or disk.
+    pub fn are_apart(&self, one: &Pod, other: &Pod) -> bool {
+        one.shape.constraints.exclude(&other.shape.constraints)
+            || self.repels(one, other)
+            || self.repels(other, one)
+    }
+
+    /// Lends the labels by which terms of pods reach other nodes.
+    pub(super) fn reach(&mut self) -> Reach<'_> {
+        Reach { topology: &mut self.topology, namespaces: &self.namespaces }
     }
 }

@@ -38,6 +38,7 @@ use std::sync::Arc;
 
 use super::filters::Rejection;
 use super::node::Node;
+use super::nodes::Nodes;
 use super::presence::Presence;
 use crate::fluxion::{Rank, RankSet};
 use choices::Choices;
@@ -402,7 +403,7 @@ impl Volumes {
 
     /// A pod with a slot on this node can still have its volumes there: those that are bound, and
     /// those that were chosen.
-    pub fn still_suit(&self, pod: &Pod, node: &Node) -> bool {
+    fn still_suit(&self, pod: &Pod, node: &Node) -> bool {
         progress::still_suit(self.known(), pod, node)
     }
 
@@ -432,7 +433,7 @@ impl Volumes {
     }
 
     /// The node is where the volume, which is bound, can be used.
-    pub(crate) fn can_use(&self, volume: &PersistentVolume, node: &Node) -> bool {
+    fn can_use(&self, volume: &PersistentVolume, node: &Node) -> bool {
         self.storage.can_use(volume, node)
     }
 
@@ -444,5 +445,28 @@ impl Volumes {
     /// The same, to be changed.
     pub fn choice_mut(&mut self, uid: &Uid) -> Option<&mut Choice> {
         self.choices.by_pod.get_mut(uid)
+    }
+
+    /// Describes, for people, the nodes that can use the volume of a claim.
+    pub fn where_claim_is(
+        &self,
+        nodes: &Nodes,
+        claim: &ObjectKey,
+        volume: &PersistentVolume,
+    ) -> String {
+        let can_use = |rank: Rank| nodes.node(rank).is_some_and(|node| self.can_use(volume, node));
+        let names: Vec<&str> =
+            nodes.iter().filter(|(_, rank)| can_use(*rank)).map(|(name, _)| &**name).collect();
+        let only = match names.as_slice() {
+            [] => "no node can use".to_owned(),
+            [name] => format!("only {name} can use"),
+            names => format!("only {} of {} nodes can use", names.len(), nodes.len()),
+        };
+        format!("claim {claim} is bound to volume {}, which {only}", volume.name)
+    }
+
+    /// True if the pod, which has a slot on the node, can still have its volumes there.
+    pub fn suit(&self, pod: &Pod, node: Option<&Node>) -> bool {
+        !concern(pod) || node.is_some_and(|node| self.still_suit(pod, node))
     }
 }

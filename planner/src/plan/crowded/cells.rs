@@ -90,8 +90,10 @@ impl Cells {
         for rank in ranks {
             let liked: Vec<i64> =
                 liked.iter().map(|liked| liked.get(&rank).copied().unwrap_or(0)).collect();
-            let (domains, parts) =
-                (cluster.domains(rank, &keys), limits.parts(rank, cluster, room.ledger));
+            let (domains, parts) = (
+                cluster.neighbours().domains(rank, &keys),
+                limits.parts(rank, cluster, room.ledger),
+            );
             cells.are_alone = cells.are_alone && known.insert(domains[0]);
             let kind = Kind { domains, parts, liked };
             let number = numbers.get(&kind).copied().unwrap_or_else(|| {
@@ -156,14 +158,15 @@ impl Cells {
         crowd: Option<CrowdId>,
     ) -> i64 {
         let by_levels = limits.crowding(piece, &self.parts[cell]) << 32;
-        let crowding =
-            cluster.crowding(self.nodes[cell][0], crowd, |key| Some(key) != self.narrowest);
+        let crowding = cluster
+            .neighbours()
+            .crowding(self.nodes[cell][0], crowd, |key| Some(key) != self.narrowest);
         crowding - self.liked[cell][group] + by_levels
     }
 
     /// Returns the part of the cost that comes from its own domain.
     pub(super) fn own_cost(&self, cell: usize, cluster: &Cluster, crowd: Option<CrowdId>) -> i64 {
-        cluster.crowding(self.nodes[cell][0], crowd, |key| Some(key) == self.narrowest)
+        cluster.neighbours().crowding(self.nodes[cell][0], crowd, |key| Some(key) == self.narrowest)
     }
 
     /// Makes the shares of a question to the graph for these numbers of slots per piece and cell.

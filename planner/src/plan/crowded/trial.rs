@@ -374,7 +374,7 @@ impl<'a> Trial<'a> {
         let ranks = cells.iter().flat_map(|cell| self.cells.nodes[*cell].iter().copied());
         let ranks = ranks.filter(|rank| self.nodes[group].contains(*rank));
         let free: u64 =
-            ranks.map(|rank| self.cluster.room(rank, &shape)).fold(0, u64::saturating_add);
+            ranks.map(|rank| self.cluster.nodes().room(rank, &shape)).fold(0, u64::saturating_add);
         let room = free.saturating_add(*taken);
         self.rooms.insert((group, want, part), room);
         room

@@ -6,11 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use super::filters::{self, Rejection};
-use super::neighbours::Company;
-use super::node::Node;
-use super::view::Cluster;
-use super::{summary, volumes};
+use super::Cluster;
+use crate::cluster::filters::{self, Rejection};
+use crate::cluster::neighbours::Company;
+use crate::cluster::{summary, volumes};
 use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::NamedNodes;
@@ -19,7 +18,7 @@ impl Cluster {
     /// Why a pod that is not there yet may not use this node: all that the first filter that
     /// rejects it says, which may be several things. Empty if it may.
     pub fn judge(&mut self, rank: Rank, pod: &Pod) -> Vec<Rejection> {
-        let Some(node) = self.node(rank).cloned() else { return Vec::new() };
+        let Some(node) = self.nodes.node(rank).cloned() else { return Vec::new() };
         let constraints = &pod.shape.constraints;
         let named = filters::named(&node, constraints);
         // Errors of the pod itself are found before any node is visited.
@@ -38,21 +37,22 @@ impl Cluster {
         if let Some(rejection) = rejected.filter(|_| !lacks_features) {
             return vec![rejection];
         }
-        if self.has_port_conflict(rank, &constraints.host_ports) {
+        if self.taken.has_port_conflict(rank, constraints) {
             return vec![Rejection::HostPorts];
         }
-        let short = self.short_of(rank, &node, pod);
+        let short = self.nodes.short_of(rank, pod);
         if !short.is_empty() {
             return short;
         }
-        if self.has_disk_conflict(rank, &constraints.disks) {
+        if self.taken.has_disk_conflict(rank, constraints) {
             return vec![Rejection::DiskConflict];
         }
         let volumes = self.volumes().reject(pod, &node);
         if !volumes.is_empty() {
             return volumes;
         }
-        if let Some(rejection) = self.judge_with_nominated(rank, pod) {
+        let crowd = self.crowd(pod);
+        if let Some(rejection) = self.neighbours.judge_with_nominated(rank, pod, crowd) {
             return vec![rejection];
         }
         if lacks_features {
@@ -61,7 +61,7 @@ impl Cluster {
         let second = self
             .volumes()
             .reject_alone(pod, &node)
-            .or_else(|| self.judge_without_nominated(rank, pod));
+            .or_else(|| self.neighbours.judge_without_nominated(rank, pod, crowd));
         second.into_iter().collect()
     }
 
@@ -70,9 +70,9 @@ impl Cluster {
         if let Err(unready) = self.volumes().needs(pod)
             && pod.shape.constraints.named_nodes() != NamedNodes::None
         {
-            return summary::unplaceable(self.len(), &unready.said);
+            return summary::unplaceable(self.nodes.len(), &unready.said);
         }
-        summary::unavailable(self.len(), &self.closed_to(pod, &RankSet::new()))
+        summary::unavailable(self.nodes.len(), &self.closed_to(pod, &RankSet::new()))
     }
 
     /// Counts the nodes closed to a pod with ready claims, by kube-scheduler's text for the reason.
@@ -102,10 +102,10 @@ impl Cluster {
             *counts.entry(rejection).or_default() += open.intersection(&closed).len();
             open.subtract(&closed);
         };
-        close(&mut open, (self.closed_by_ports(constraints), Rejection::HostPorts));
-        let (full, short) = self.without_room(&open, pod);
+        close(&mut open, (self.taken.closed_by_ports(constraints), Rejection::HostPorts));
+        let (full, short) = self.nodes.without_room(&open, pod);
         open.subtract(&full);
-        close(&mut open, (self.closed_by_disks(constraints), Rejection::DiskConflict));
+        close(&mut open, (self.taken.closed_by_disks(constraints), Rejection::DiskConflict));
         // A node may be closed for several of these: VolumeBinding says all that it finds.
         let by_volumes =
             if volumes::concern(pod) { self.closed_by_volumes(pod) } else { Vec::new() };
@@ -124,28 +124,5 @@ impl Cluster {
             *texts.entry(rejection.reason().into_owned()).or_default() += nodes;
         }
         texts
-    }
-
-    /// Returns the nodes among these that have too little left for the pod, and how many lack each
-    /// resource.
-    fn without_room(&self, nodes: &RankSet, pod: &Pod) -> (RankSet, Vec<(Rejection, usize)>) {
-        let (mut full, mut short) = (RankSet::new(), BTreeMap::<Rejection, usize>::new());
-        for rank in nodes.iter() {
-            let Some(node) = self.node(rank) else { continue };
-            for rejection in self.short_of(rank, node, pod) {
-                full.insert(rank);
-                *short.entry(rejection).or_default() += 1;
-            }
-        }
-        (full, short.into_iter().collect())
-    }
-
-    /// The resources of which too little is left for the pod.
-    fn short_of(&self, rank: Rank, node: &Node, pod: &Pod) -> Vec<Rejection> {
-        let Some(used) = self.used(rank) else { return Vec::new() };
-        let short = pod.shape.requests.iter().filter(|(name, amount)| {
-            *amount > 0 && used.get(name).saturating_add(*amount) > node.allocatable.get(name)
-        });
-        short.map(|(name, _)| Rejection::insufficient(name)).collect()
     }
 }

@@ -7,13 +7,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::filters::Rejection;
-use super::neighbours::{Company, CrowdId, KeyId, Until};
-use super::view::Cluster;
-use super::volumes::Volumes;
+use super::Cluster;
+use crate::cluster::filters::Rejection;
+use crate::cluster::neighbours::{Company, CrowdId, Until};
+use crate::cluster::volumes::Volumes;
 use crate::fluxion::{Rank, RankSet};
-use fluxqueue_workload::constraints::{Constraints, PodTerm};
-use fluxqueue_workload::{Pod, Shape};
+use fluxqueue_workload::Pod;
 
 impl Cluster {
     /// Returns the nodes that stay closed to this pod as in [`Cluster::repelled`] once all pods
@@ -36,11 +35,10 @@ impl Cluster {
 
     fn repelled_beside_others(&mut self, pod: &Pod, company: Company) -> RankSet {
         let constraints = &pod.shape.constraints;
-        let mut closed = self.ports_for_ever.closed_to(&constraints.host_ports);
-        closed.union_with(&self.disks_for_ever.closed_to(&constraints.disks));
+        let mut closed = self.taken.closed_for_ever(constraints);
         let crowd = self.crowd(pod);
         for (nodes, _) in
-            self.neighbours.closed(pod, company, crowd, (&self.present, Until::ForEver))
+            self.neighbours.closed(pod, company, crowd, (self.nodes.present(), Until::ForEver))
         {
             closed.union_with(&nodes);
         }
@@ -59,8 +57,7 @@ impl Cluster {
     #[must_use]
     pub fn without_passing(&self) -> Cluster {
         let mut cluster = self.clone();
-        cluster.ports = self.ports_for_ever.clone();
-        cluster.disks = self.disks_for_ever.clone();
+        cluster.taken.keep_for_ever();
         cluster.neighbours.forget_who_passes();
         cluster
     }
@@ -85,7 +82,7 @@ impl Cluster {
             .iter()
             .any(|(_, why)| matches!(why, Rejection::VolumeLimit | Rejection::ClaimInUse))
         {
-            closed = self.volumes_for_ever().closed_to(pod, self.nodes());
+            closed = self.volumes_for_ever().closed_to(pod, self.nodes.all());
         }
         let mut all = RankSet::new();
         for (nodes, _) in &closed {
@@ -101,76 +98,5 @@ impl Cluster {
         for crowd in crowds {
             self.neighbours.count_only_endless(crowd);
         }
-    }
-
-    /// What never ends has these host ports and disks on a node.
-    pub(crate) fn take_for_ever(&mut self, rank: Rank, shape: &Shape) {
-        self.ports_for_ever.take(rank, &shape.constraints.host_ports);
-        self.disks_for_ever.take(rank, &shape.constraints.disks);
-    }
-
-    /// Takes back a [`Cluster::take_for_ever`].
-    pub(crate) fn give_back_for_ever(&mut self, rank: Rank, shape: &Shape) {
-        self.ports_for_ever.give_back(rank, &shape.constraints.host_ports);
-        self.disks_for_ever.give_back(rank, &shape.constraints.disks);
-    }
-
-    /// The labels of which one of these pods may not be in a domain with a pod that has these terms
-    /// of required anti-affinity.
-    pub fn kept_out_of<'a>(
-        &mut self,
-        terms: &[PodTerm],
-        pods: impl Iterator<Item = &'a Arc<Pod>>,
-    ) -> Vec<KeyId> {
-        let mut keys: Vec<KeyId> =
-            pods.flat_map(|pod| self.neighbours.kept_out_of(terms, pod)).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        keys
-    }
-
-    /// The nodes in the domains of these on which one of these pods would count for the spread of
-    /// pods of a class.
-    pub fn crowded_by<'a>(
-        &mut self,
-        class: &Constraints,
-        pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
-        nodes: &RankSet,
-    ) -> RankSet {
-        self.neighbours.crowded_by(&class.spreads, pods, nodes)
-    }
-
-    /// The nodes in other domains than these on which one of these pods would draw pods of a class
-    /// away, since they are to be near to it.
-    pub fn drawn_away_by<'a>(
-        &mut self,
-        class: &Constraints,
-        pods: impl Iterator<Item = &'a Arc<Pod>> + Clone,
-        nodes: &RankSet,
-    ) -> RankSet {
-        self.neighbours.drawn_away_by(&class.near, pods, nodes)
-    }
-
-    /// A pod that is there counts for the spread of another one.
-    pub fn crowds(&self, there: &Pod, other: &Pod) -> bool {
-        other
-            .shape
-            .constraints
-            .spreads
-            .iter()
-            .any(|spread| self.neighbours.counts_for(spread, there))
-    }
-
-    /// Two pods may not be near to each other: one is to be apart from the other, or both want the
-    /// same host port or disk.
-    pub fn are_apart(&self, one: &Pod, other: &Pod) -> bool {
-        one.shape.constraints.exclude(&other.shape.constraints)
-            || self.neighbours.repels(one, other)
-            || self.neighbours.repels(other, one)
-    }
-
-    /// Each of these nodes is a domain of the label for itself.
-    pub fn tells_apart(&self, key: KeyId, nodes: &RankSet) -> bool {
-        self.neighbours.tells_apart(key, nodes)
     }
 }

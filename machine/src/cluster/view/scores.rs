@@ -6,13 +6,14 @@
 //! plugins; images on nodes are not known here. Pods for which nothing of this differs are not
 //! scored: for these the node policy decides alone.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use super::fills::{Fill, Wanted};
-use super::filters::Liking;
-use super::neighbours::Ratings;
-use super::score::{FillScore, Score};
-use super::view::Cluster;
+use super::Cluster;
+use crate::cluster::fills::{Fill, Fills, Wanted};
+use crate::cluster::filters::Liking;
+use crate::cluster::neighbours::Ratings;
+use crate::cluster::nodes::Nodes;
+use crate::cluster::score::{FillScore, Score};
 use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::{Pod, Shape};
 
@@ -29,9 +30,9 @@ impl Cluster {
     /// the scores, as in kube-scheduler.
     pub fn tiers(&mut self, pod: &Pod, nodes: &RankSet, is_alone: bool) -> Vec<RankSet> {
         let nominated =
-            pod.nominated.as_ref().filter(|_| is_alone).and_then(|name| self.rank(name));
+            pod.nominated.as_ref().filter(|_| is_alone).and_then(|name| self.nodes.rank(name));
         let fill_score = if is_alone { self.fill_score } else { FillScore::None };
-        let mut tiers = self.tiers_by_score(pod, nodes, fill_score);
+        let mut tiers = tiers_by_score(&self.scored(pod, nodes, fill_score));
         if let Some(nominated) = nominated.filter(|rank| nodes.contains(*rank)) {
             for tier in &mut tiers {
                 tier.remove(nominated);
@@ -40,28 +41,6 @@ impl Cluster {
             tiers.insert(0, std::iter::once(nominated).collect());
         }
         tiers.truncate(TIERS_MAX);
-        tiers
-    }
-
-    fn tiers_by_score(
-        &mut self,
-        pod: &Pod,
-        nodes: &RankSet,
-        fill_score: FillScore,
-    ) -> Vec<RankSet> {
-        let scores = self.scored(pod, nodes, fill_score);
-        let totals = || scores.iter().map(|(_, score)| score.total());
-        let (Some(worst), Some(best)) = (totals().min(), totals().max()) else { return Vec::new() };
-        if worst == best {
-            return Vec::new();
-        }
-        // There are a few hundred different scores.
-        let at = |total: i64| usize::try_from(best - total).unwrap_or(0);
-        let mut tiers: Vec<RankSet> = vec![RankSet::new(); at(worst) + 1];
-        for (rank, score) in &scores {
-            tiers[at(score.total())].insert(*rank);
-        }
-        tiers.retain(|tier| !tier.is_empty());
         tiers
     }
 
@@ -80,12 +59,14 @@ impl Cluster {
             return Vec::new();
         }
         let wanted = Wanted::of(&pod.shape.requests);
-        let ranks: Vec<Rank> =
-            nodes.iter().filter(|rank| self.has_room_for_one(*rank, &wanted, &pod.shape)).collect();
+        let ranks: Vec<Rank> = nodes
+            .iter()
+            .filter(|rank| has_room_for_one(&self.fills, &self.nodes, *rank, &wanted, &pod.shape))
+            .collect();
         let ratings = self.neighbours.rate(pod, crowd, &ranks);
         let mut scores: Vec<(Rank, Score)> =
             ranks.into_iter().map(|rank| (rank, Score::default())).collect();
-        self.score_likings(pod, &mut scores);
+        score_likings(&self.class(constraints).liking, &mut scores);
         score_ratings(&ratings, &mut scores);
         if fill_score == FillScore::LeastAllocated {
             for (rank, score) in &mut scores {
@@ -104,27 +85,49 @@ impl Cluster {
         }
         let mut scores: Vec<(Rank, Score)> =
             nodes.iter().map(|rank| (rank, Score::default())).collect();
-        self.score_likings(pod, &mut scores);
+        score_likings(&self.class(&pod.shape.constraints).liking, &mut scores);
         scores.into_iter().map(|(rank, score)| (rank, score.taints + score.node_affinity)).collect()
     }
+}
 
-    fn has_room_for_one(&self, rank: Rank, wanted: &Wanted, shape: &Shape) -> bool {
-        self.fills.of(rank).has_room(wanted) && (!wanted.has_others || self.room(rank, shape) > 0)
+/// Returns these nodes in tiers of falling score; nothing if all are equal.
+fn tiers_by_score(scores: &[(Rank, Score)]) -> Vec<RankSet> {
+    let totals = || scores.iter().map(|(_, score)| score.total());
+    let (Some(worst), Some(best)) = (totals().min(), totals().max()) else { return Vec::new() };
+    if worst == best {
+        return Vec::new();
     }
+    // There are a few hundred different scores.
+    let at = |total: i64| usize::try_from(best - total).unwrap_or(0);
+    let mut tiers: Vec<RankSet> = vec![RankSet::new(); at(worst) + 1];
+    for (rank, score) in scores {
+        tiers[at(score.total())].insert(*rank);
+    }
+    tiers.retain(|tier| !tier.is_empty());
+    tiers
+}
 
-    /// Scores the nodes by their own properties.
-    fn score_likings(&mut self, pod: &Pod, scores: &mut [(Rank, Score)]) {
-        let liking = &self.class(&pod.shape.constraints).liking;
-        let found = || scores.iter().filter_map(|(rank, _)| liking.get(rank));
-        let most = Liking {
-            weight: found().map(|liking| liking.weight).max().unwrap_or(0),
-            taints: found().map(|liking| liking.taints).max().unwrap_or(0),
-        };
-        for (rank, score) in scores {
-            let Liking { weight, taints } = liking.get(rank).copied().unwrap_or_default();
-            score.node_affinity = 2 * (BEST * weight).checked_div(most.weight).unwrap_or(0);
-            score.taints = 3 * (BEST - (BEST * taints).checked_div(most.taints).unwrap_or(0));
-        }
+fn has_room_for_one(
+    fills: &Fills,
+    nodes: &Nodes,
+    rank: Rank,
+    wanted: &Wanted,
+    shape: &Shape,
+) -> bool {
+    fills.of(rank).has_room(wanted) && (!wanted.has_others || nodes.room(rank, shape) > 0)
+}
+
+/// Scores the nodes by their own properties.
+fn score_likings(liking: &BTreeMap<Rank, Liking>, scores: &mut [(Rank, Score)]) {
+    let found = || scores.iter().filter_map(|(rank, _)| liking.get(rank));
+    let most = Liking {
+        weight: found().map(|liking| liking.weight).max().unwrap_or(0),
+        taints: found().map(|liking| liking.taints).max().unwrap_or(0),
+    };
+    for (rank, score) in scores {
+        let Liking { weight, taints } = liking.get(rank).copied().unwrap_or_default();
+        score.node_affinity = 2 * (BEST * weight).checked_div(most.weight).unwrap_or(0);
+        score.taints = 3 * (BEST - (BEST * taints).checked_div(most.taints).unwrap_or(0));
     }
 }
 

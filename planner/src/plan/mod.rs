@@ -1,15 +1,15 @@
 //! The plan: one walk over the queue decides which requests start, and why each of the others
 //! waits.
 //!
-//! - [`walk`]: a walk goes by the queue policies: [`in_order`] is first come, first served;
-//!   [`backfill`] has the policies with reservations
-//! - [`capacity`] and [`promising`]: the questions of a walk about the machine, and the places that
+//! - `walk`: a walk goes by the queue policies: `in_order` is first come, first served;
+//!   `backfill` has the policies with reservations
+//! - `capacity` and `promising`: the questions of a walk about the machine, and the places that
 //!   can be kept for later
-//! - [`live`]: the real machine answers them, within the limits of queues
-//! - [`room`]: the nodes that a group may use; on it build [`crowded`], [`preferred`] and
-//!   [`mounting`], which place pods, and [`together`], [`kept_away`] and [`enough`], which find the
+//! - `live`: the real machine answers them, within the limits of queues
+//! - `room`: the nodes that a group may use; on it build `crowded`, `preferred` and
+//!   `mounting`, which place pods, and `together`, `kept_away` and `enough`, which find the
 //!   nodes that are held for those that wait
-//! - [`request`] and [`group`]: pods that ask for slots together
+//! - `request` and `group`: pods that ask for slots together
 //!
 //! A walk is a function: its only effect is on the [`Capacity`] of its call, where the requests
 //! that start have their slots afterwards. A request is tried again only if something that its last

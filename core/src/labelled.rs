@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use fluxqueue_machine::defect::OrDefect;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::{Operator, Requirement};
@@ -67,15 +68,16 @@ impl Labelled {
     pub(crate) fn forget(&mut self, job: JobId) {
         self.asking.remove(&job);
         for (key, value) in self.labels.remove(&job).unwrap_or_default() {
-            let Some(values) = self.jobs.get_mut(&key) else { continue };
-            if let Some(jobs) = values.get_mut(&value) {
-                jobs.remove(&job);
-                if jobs.is_empty() {
-                    values.remove(&value);
+            if let Some(values) = self.jobs.get_mut(&key).or_defect("no job has the label") {
+                if let Some(jobs) = values.get_mut(&value) {
+                    jobs.remove(&job);
+                    if jobs.is_empty() {
+                        values.remove(&value);
+                    }
                 }
-            }
-            if values.is_empty() {
-                self.jobs.remove(&key);
+                if values.is_empty() {
+                    self.jobs.remove(&key);
+                }
             }
         }
     }

@@ -11,6 +11,7 @@ use crate::occupancy::Occupancy;
 use crate::records::Records;
 use crate::settings::CoreSettings;
 use fluxqueue_machine::cluster::{Node, NodeChange};
+use fluxqueue_machine::fluxion::Rank;
 use fluxqueue_machine::ledger::{Allocation, valid};
 use fluxqueue_planner::Planner;
 use fluxqueue_planner::queues::Queues;
@@ -67,10 +68,10 @@ impl Nodes<'_> {
     }
 
     pub(crate) fn node_gone(&mut self, name: &NodeName, uid: &Uid) {
-        let Some(rank) = self.planner.cluster.rank(name) else { return };
-        if self.planner.cluster.node(rank).is_none_or(|node| node.uid != *uid) {
-            return;
-        }
+        // Another node may have its name by now.
+        let cluster = &self.planner.cluster;
+        let is_it = |rank: &Rank| cluster.node(*rank).is_some_and(|node| node.uid == *uid);
+        let Some(rank) = cluster.rank(name).filter(is_it) else { return };
         self.agenda.lost.is_any = true;
         self.agenda.lost.node_is_gone(rank, name);
         self.occupancy.suspects.forget_refusals(name);
@@ -127,6 +128,7 @@ impl Nodes<'_> {
             let is_there = |member: &&mut Member| {
                 member.allocation().is_some_and(|allocation| allocation.node == *name)
             };
+            // Pods that name the node as their own need not have a slot there.
             let Some(member) = self.jobs.members.get_mut(&uid).filter(is_there) else { continue };
             self.agenda.touched.insert(member.job);
             let sent =
@@ -147,11 +149,12 @@ impl Nodes<'_> {
             self.agenda.heed(done);
         }
         for id in &self.jobs.retaining {
-            let Some(job) = self.jobs.all.get_mut(id) else { continue };
-            let before = job.retained.len();
-            job.retained.retain(|retained| retained.allocation.node != *name);
-            if job.retained.len() != before {
-                self.agenda.touched.insert(*id);
+            if let Some(job) = self.jobs.all.get_mut(id) {
+                let before = job.retained.len();
+                job.retained.retain(|retained| retained.allocation.node != *name);
+                if job.retained.len() != before {
+                    self.agenda.touched.insert(*id);
+                }
             }
         }
     }

@@ -36,8 +36,7 @@ struct Entry {
 impl Backlog {
     /// Reads the news from FluxJobs.
     pub(crate) fn take<'a>(&mut self, jobs: impl IntoIterator<Item = &'a FluxJob>) {
-        for job in jobs {
-            let Some(status) = &job.status else { continue };
+        for (job, status) in jobs.into_iter().filter_map(|job| Some((job, job.status.as_ref()?))) {
             let entry = self.jobs.entry(job.spec.workload_ref.name.clone()).or_default();
             entry.walltime = status.walltime_seconds.or(entry.walltime);
             entry.queued = status.queued_at.as_ref().map(at).or(entry.queued);

@@ -102,8 +102,9 @@ impl Board {
     }
 
     fn remember(&mut self, name: &str, expected: Option<&str>, now: Duration) {
-        let Some(expected) = expected else { return };
-        if self.jobs.iter().all(|job| job.name != name) {
+        if let Some(expected) = expected
+            && self.jobs.iter().all(|job| job.name != name)
+        {
             self.jobs.push(Job::new(name, Expectation::parse(expected), now));
         }
     }
@@ -240,8 +241,9 @@ fn pods_of_jobs(look: &Look) -> BTreeMap<String, Pods> {
         } else {
             pod.owner.as_ref().map(above)
         };
-        let Some(job) = job else { continue };
-        jobs.entry(job).or_default().add(pod);
+        if let Some(job) = job {
+            jobs.entry(job).or_default().add(pod);
+        }
     }
     jobs
 }

@@ -9,6 +9,7 @@
 //! lock.
 
 pub mod cluster;
+pub mod defect;
 pub mod fluxion;
 pub mod ledger;
 mod node_policy;

@@ -271,12 +271,13 @@ impl Promises {
         now: Time,
         allowed_secs: u64,
     ) {
-        let Some((since, nodes)) = self.inherited.remove(&pending.job()) else { return };
-        if !nodes.is_empty() {
-            self.lose_date(pending, since.unwrap_or(now), nodes);
-        } else if let Some(since) = since {
-            let is_over = since.plus_secs(allowed_secs) <= now;
-            self.passed_by.entry(pending.clone()).or_insert(Patience::since(since, is_over));
+        if let Some((since, nodes)) = self.inherited.remove(&pending.job()) {
+            if !nodes.is_empty() {
+                self.lose_date(pending, since.unwrap_or(now), nodes);
+            } else if let Some(since) = since {
+                let is_over = since.plus_secs(allowed_secs) <= now;
+                self.passed_by.entry(pending.clone()).or_insert(Patience::since(since, is_over));
+            }
         }
     }
 

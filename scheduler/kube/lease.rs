@@ -369,6 +369,7 @@ impl Leadership {
     /// Gives the Lease back, so that a successor need not wait. Call this only when nothing is in
     /// flight any more.
     pub async fn release(mut self) {
+        // A Lease without a spec has no holder.
         let Some(spec) = &mut self.lease.spec else { return };
         spec.holder_identity = Some(String::new());
         spec.lease_duration_seconds = Some(1);

@@ -220,9 +220,10 @@ impl Reviews {
     #[cfg(test)]
     pub(crate) fn forget(&self) {
         let mut memory = self.memory();
-        let Some(long_ago) = Instant::now().checked_sub(REMEMBERED_FOR) else { return };
-        memory.known.values_mut().for_each(|bearer| bearer.reviewed = long_ago);
-        memory.strangers.clear();
+        if let Some(long_ago) = Instant::now().checked_sub(REMEMBERED_FOR) {
+            memory.known.values_mut().for_each(|bearer| bearer.reviewed = long_ago);
+            memory.strangers.clear();
+        }
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {

@@ -108,8 +108,8 @@ fn code(text: &str) -> String {
 fn flags(page: &mut String) {
     for command in Cli::command().get_subcommands() {
         let mut rows = Vec::new();
-        for flag in command.get_arguments().filter(|flag| !flag.is_hide_set()) {
-            let Some(long) = flag.get_long() else { continue };
+        let shown = command.get_arguments().filter(|flag| !flag.is_hide_set());
+        for (flag, long) in shown.filter_map(|flag| Some((flag, flag.get_long()?))) {
             let variable = flag.get_env().map(|name| code(&format!("${}", name.to_string_lossy())));
             let defaults =
                 flag.get_default_values().iter().map(|value| code(&value.to_string_lossy()));
@@ -302,11 +302,12 @@ fn note_sample(all: &mut BTreeMap<String, Metric>, line: &str) {
     let (name, rest) =
         line.split_once('{').unwrap_or((line.split(' ').next().unwrap_or_default(), ""));
     let of = all.iter_mut().filter(|(metric, _)| name.starts_with(metric.as_str()));
-    let Some((_, metric)) = of.max_by_key(|(metric, _)| metric.len()) else { return };
-    for pair in rest.split("\",").filter_map(|pair| pair.split_once("=\"")) {
-        let label = pair.0.to_owned();
-        if label != "le" && !metric.labels.contains(&label) {
-            metric.labels.push(label);
+    if let Some((_, metric)) = of.max_by_key(|(metric, _)| metric.len()) {
+        for pair in rest.split("\",").filter_map(|pair| pair.split_once("=\"")) {
+            let label = pair.0.to_owned();
+            if label != "le" && !metric.labels.contains(&label) {
+                metric.labels.push(label);
+            }
         }
     }
 }

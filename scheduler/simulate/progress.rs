@@ -39,6 +39,7 @@ impl Progress {
 
     /// Shows that `done` of `all` jobs have started.
     pub fn show(&mut self, done: usize, all: usize) {
+        // Without a terminal nothing is shown.
         let Some(next) = self.next else { return };
         self.calls += 1;
         if !self.calls.is_multiple_of(CALLS) && done < all {

@@ -89,9 +89,10 @@ impl Server {
     pub fn succeed(&mut self, keys: &[ObjectKey]) -> Vec<Event> {
         let mut events = Vec::new();
         for key in keys {
-            let Some(mut pod) = self.pods.get(key).map(|pod| Pod::clone(pod)) else { continue };
-            pod.phase = Phase::Succeeded;
-            events.push(self.put_pod(pod));
+            if let Some(mut pod) = self.pods.get(key).map(|pod| Pod::clone(pod)) {
+                pod.phase = Phase::Succeeded;
+                events.push(self.put_pod(pod));
+            }
         }
         events
     }

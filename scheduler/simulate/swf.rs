@@ -218,10 +218,15 @@ impl Trace {
 
     /// Notes a header field: `Label: text`. Any other comment is a remark.
     fn note_header(&mut self, line: usize, comment: &str) {
-        let Some((label, text)) = comment.split_once(':') else { return };
-        let label = label.trim();
-        if !label.is_empty() && label.chars().all(|character| character.is_ascii_alphanumeric()) {
-            self.header.entry(label.to_owned()).or_default().push((line, text.trim().to_owned()));
+        if let Some((label, text)) = comment.split_once(':') {
+            let label = label.trim();
+            if !label.is_empty() && label.chars().all(|character| character.is_ascii_alphanumeric())
+            {
+                self.header
+                    .entry(label.to_owned())
+                    .or_default()
+                    .push((line, text.trim().to_owned()));
+            }
         }
     }
 

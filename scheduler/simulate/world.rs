@@ -223,6 +223,7 @@ impl World {
             if pod.phase != Phase::Running {
                 continue;
             }
+            // Pods of the machine itself are of no item.
             let Some(item) = self.made_for.get(&pod.id.key).copied() else { continue };
             let (second, rank) =
                 (self.second, pod.node.as_ref().and_then(|node| self.ranks.get(node)).copied());
@@ -269,10 +270,11 @@ impl World {
         events.extend(self.server.count(&keys));
         for key in &keys {
             events.extend(self.server.remove_pod(key));
-            let Some(item) = self.made_for.remove(key) else { continue };
-            self.row(item).running -= 1;
-            if self.items[item].in_all.is_some_and(|in_all| self.made[item] < in_all) {
-                events.push(self.make_pod(item));
+            if let Some(item) = self.made_for.remove(key) {
+                self.row(item).running -= 1;
+                if self.items[item].in_all.is_some_and(|in_all| self.made[item] < in_all) {
+                    events.push(self.make_pod(item));
+                }
             }
         }
         events
@@ -290,11 +292,12 @@ impl World {
             .collect();
         for (item, share) in services {
             let row = self.row(item);
-            let Some(start) = row.start else { continue };
-            row.end = last;
-            #[allow(clippy::cast_precision_loss, reason = "for the report alone")]
-            let seconds = (last - start) as f64;
-            row.node_seconds += share * seconds;
+            if let Some(start) = row.start {
+                row.end = last;
+                #[allow(clippy::cast_precision_loss, reason = "for the report alone")]
+                let seconds = (last - start) as f64;
+                row.node_seconds += share * seconds;
+            }
         }
     }
 

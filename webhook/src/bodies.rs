@@ -102,6 +102,7 @@ async fn arrive(mut body: Body, length: usize) -> Result<Bytes, NotRead> {
     let mut bytes = Vec::with_capacity(length);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| NotRead::NotArrived)?;
+        // Trailers are of no use.
         let Ok(data) = frame.into_data() else { continue };
         if bytes.len() + data.len() > REVIEW_BYTES_MAX {
             return Err(NotRead::TooLarge);

@@ -116,15 +116,16 @@ impl Findings {
     /// Adds the faults in the annotations of a controller. The scheduler ignores a walltime that it
     /// cannot read, and warns; with other faults it refuses the pods.
     fn add_annotations(&mut self, path: &str, metadata: Option<&ObjectMeta>) {
-        let Some(metadata) = metadata else { return };
-        if let Some(Err(message)) = walltime::of_object(metadata) {
-            let field = format!("{path}.annotations[{}]", names::WALLTIME);
-            self.problems.push(Problem { field, message });
-        }
-        let of_nodes = exclusive::of_object(metadata).err();
-        for wrong in levels::of_object(metadata).err().into_iter().chain(of_nodes) {
-            let field = wrong.field.replacen("metadata", path, 1);
-            self.problems.push(Problem { field, message: wrong.message });
+        if let Some(metadata) = metadata {
+            if let Some(Err(message)) = walltime::of_object(metadata) {
+                let field = format!("{path}.annotations[{}]", names::WALLTIME);
+                self.problems.push(Problem { field, message });
+            }
+            let of_nodes = exclusive::of_object(metadata).err();
+            for wrong in levels::of_object(metadata).err().into_iter().chain(of_nodes) {
+                let field = wrong.field.replacen("metadata", path, 1);
+                self.problems.push(Problem { field, message: wrong.message });
+            }
         }
     }
 }

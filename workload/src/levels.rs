@@ -96,8 +96,8 @@ pub fn of_object(metadata: &ObjectMeta) -> Result<LevelRules, Unsupported> {
     }
     let own_scope = own_scope(metadata)?;
     let mut found: Vec<LevelRule> = Vec::new();
-    for (name, bound, is_ours) in KNOWN {
-        let Some(value) = annotation(metadata, name) else { continue };
+    let given = KNOWN.into_iter().filter_map(|it| Some((it, annotation(metadata, it.0)?)));
+    for ((name, bound, is_ours), value) in given {
         if let Some(other) = found.first() {
             return Err(refused(
                 name,
@@ -227,11 +227,12 @@ fn level_and_pods<'a, const N: usize>(
     check_level(level, value)?;
     let mut found = [None; N];
     for ((name, _), found) in numbers.iter().zip(&mut found) {
-        let Some(text) = annotation(metadata, name) else { continue };
-        let number = text.parse::<u32>().ok().filter(|number| *number > 0);
-        *found = Some(number.ok_or_else(|| {
-            refused(name, format!("{} is not a number of pods (1 or more)", text::quoted(text)))
-        })?);
+        if let Some(text) = annotation(metadata, name) {
+            let number = text.parse::<u32>().ok().filter(|number| *number > 0);
+            *found = Some(number.ok_or_else(|| {
+                refused(name, format!("{} is not a number of pods (1 or more)", text::quoted(text)))
+            })?);
+        }
     }
     if found.iter().all(Option::is_none) {
         let names = numbers.map(|(name, _)| name).join(" or ");

@@ -153,6 +153,7 @@ impl<'a> Reader<'a> {
         status: Option<&'a PodStatus>,
         amounts: &mut Amounts<'a>,
     ) {
+        // Without requests of its own the pod asks for those of its containers.
         let Some(requests) =
             spec.resources.as_ref().and_then(|resources| resources.requests.as_ref())
         else {

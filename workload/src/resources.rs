@@ -82,10 +82,11 @@ impl Resources {
     /// Takes `other` away; nothing falls below 0.
     pub fn subtract(&mut self, other: &Resources) {
         for (name, amount) in other.sums() {
-            let Ok(at) = self.place(name) else { continue };
-            self.0[at].1 = self.0[at].1.saturating_sub(amount);
-            if self.0[at].1 == 0 {
-                self.0.remove(at);
+            if let Ok(at) = self.place(name) {
+                self.0[at].1 = self.0[at].1.saturating_sub(amount);
+                if self.0[at].1 == 0 {
+                    self.0.remove(at);
+                }
             }
         }
     }

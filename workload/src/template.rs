@@ -12,13 +12,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
 /// one of the node.
 pub fn fill_in(pod: &mut Pod) {
     let labels = pod.metadata.labels.clone().unwrap_or_default();
+    // The API server refuses a pod without a spec.
     let Some(spec) = &mut pod.spec else { return };
     if spec.host_network == Some(true) {
         spec.containers.iter_mut().for_each(take_ports_of_node);
         spec.init_containers.iter_mut().flatten().for_each(take_ports_of_node);
     }
-    let Some(affinity) = &mut spec.affinity else { return };
-    if let Some(near) = &mut affinity.pod_affinity {
+    let (mut near, mut apart) = (None, None);
+    if let Some(affinity) = &mut spec.affinity {
+        (near, apart) = (affinity.pod_affinity.as_mut(), affinity.pod_anti_affinity.as_mut());
+    }
+    if let Some(near) = &mut near {
         let preferred =
             near.preferred_during_scheduling_ignored_during_execution.iter_mut().flatten();
         let required =
@@ -26,7 +30,7 @@ pub fn fill_in(pod: &mut Pod) {
         let terms = preferred.map(|preferred| &mut preferred.pod_affinity_term).chain(required);
         terms.for_each(|term| apply_label_keys(term, &labels));
     }
-    if let Some(apart) = &mut affinity.pod_anti_affinity {
+    if let Some(apart) = &mut apart {
         let preferred =
             apart.preferred_during_scheduling_ignored_during_execution.iter_mut().flatten();
         let required =
@@ -38,15 +42,18 @@ pub fn fill_in(pod: &mut Pod) {
 
 /// Adds the label keys to a term. A term without a selector selects no pod, whatever its keys.
 fn apply_label_keys(term: &mut PodAffinityTerm, labels: &BTreeMap<String, String>) {
-    let Some(selector) = &mut term.label_selector else { return };
-    for (keys, operator) in [(&term.match_label_keys, "In"), (&term.mismatch_label_keys, "NotIn")] {
-        let known = keys.iter().flatten().filter_map(|key| Some((key, labels.get(key)?)));
-        let requirements = known.map(|(key, value)| LabelSelectorRequirement {
-            key: key.clone(),
-            operator: operator.to_owned(),
-            values: Some(vec![value.clone()]),
-        });
-        selector.match_expressions.get_or_insert_default().extend(requirements);
+    if let Some(selector) = &mut term.label_selector {
+        for (keys, operator) in
+            [(&term.match_label_keys, "In"), (&term.mismatch_label_keys, "NotIn")]
+        {
+            let known = keys.iter().flatten().filter_map(|key| Some((key, labels.get(key)?)));
+            let requirements = known.map(|(key, value)| LabelSelectorRequirement {
+                key: key.clone(),
+                operator: operator.to_owned(),
+                values: Some(vec![value.clone()]),
+            });
+            selector.match_expressions.get_or_insert_default().extend(requirements);
+        }
     }
 }
 

@@ -121,6 +121,7 @@ impl Core {
                     let next =
                         self.jobs.all.range((from, Bound::Unbounded)).next().map(|(id, _)| *id);
                     self.walks.audit.last_job = next;
+                    // All jobs have been looked at.
                     let Some(next) = next else { return };
                     (next, Seen::default())
                 }
@@ -158,13 +159,14 @@ impl Core {
 
     /// Charges pods that are on a node without being charged, and counts the use of the node again.
     fn count_anew(&mut self, node: &NodeName, retained: &[Retained]) {
-        let Some(rank) = self.planner.cluster.rank(node) else { return };
-        for uid in self.occupancy.by_node.listed(node) {
-            let done = self.slots().settle(&uid);
-            self.agenda.heed(done);
+        if let Some(rank) = self.planner.cluster.rank(node) {
+            for uid in self.occupancy.by_node.listed(node) {
+                let done = self.slots().settle(&uid);
+                self.agenda.heed(done);
+            }
+            let taken = taken(&self.jobs, &self.occupancy, node, retained);
+            self.planner.cluster.count_anew(rank, taken);
         }
-        let taken = taken(&self.jobs, &self.occupancy, node, retained);
-        self.planner.cluster.count_anew(rank, taken);
     }
 
     /// Rebuilds the graph, with everything that is charged to it.

@@ -22,9 +22,10 @@ impl Core {
             if self.planner.queue.first_of(pending.job()) != Some(pending) {
                 continue;
             }
-            let Some(job) = self.jobs.all.get(&pending.job()) else { continue };
-            let Some(status) = &job.record.status else { continue };
-            if status.passed_by_since.is_some() || status.reservation.is_some() {
+            let job = self.jobs.all.get(&pending.job());
+            if let Some(status) = job.and_then(|job| job.record.status.as_ref())
+                && (status.passed_by_since.is_some() || status.reservation.is_some())
+            {
                 let since = status.passed_by_since.as_ref().map(|at| self.clock.core(time_of(at)));
                 written.push((pending.clone(), class, since, status.reservation.clone()));
             }
@@ -40,18 +41,19 @@ impl Core {
             if let Some(since) = since {
                 self.planner.promises.pass_by(&pending, since);
             }
-            let Some(reservation) = reservation else { continue };
-            if let Some(was) = self.sight().kept_of(&reservation) {
-                let done = self.put_back((&pending, class), was, suspects);
-                self.agenda.heed(done);
-            } else {
-                let nodes = self.sight().nodes_of(&reservation.nodes);
-                if !nodes.is_empty() {
-                    self.planner.promises.lose_date(
-                        &pending,
-                        since.unwrap_or(self.clock.now),
-                        nodes,
-                    );
+            if let Some(reservation) = reservation {
+                if let Some(was) = self.sight().kept_of(&reservation) {
+                    let done = self.put_back((&pending, class), was, suspects);
+                    self.agenda.heed(done);
+                } else {
+                    let nodes = self.sight().nodes_of(&reservation.nodes);
+                    if !nodes.is_empty() {
+                        self.planner.promises.lose_date(
+                            &pending,
+                            since.unwrap_or(self.clock.now),
+                            nodes,
+                        );
+                    }
                 }
             }
         }
@@ -68,6 +70,7 @@ impl Core {
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
         let mut tried = Vec::new();
         for (pending, was) in self.planner.promises.take_heard() {
+            // The request may have started since the promise was heard of.
             let Some(class) = self.planner.queue.class_of(&pending) else { continue };
             match self.planner.promises.reservation(&pending).map(|promise| promise.place.start) {
                 None => {

@@ -108,12 +108,13 @@ impl Core {
             }
         }
         for id in jobs {
-            let Some(job) = self.jobs.all.get(&id) else { continue };
-            let (since, nodes) = (
-                self.sight().passed_by_since(job),
-                self.sight().held_for(job).cloned().unwrap_or_default(),
-            );
-            self.planner.promises.leave_patience(id, since, nodes);
+            if let Some(job) = self.jobs.all.get(&id) {
+                let (since, nodes) = (
+                    self.sight().passed_by_since(job),
+                    self.sight().held_for(job).cloned().unwrap_or_default(),
+                );
+                self.planner.promises.leave_patience(id, since, nodes);
+            }
         }
         self.walks.review.on_record = Some(on_record);
         true

@@ -192,13 +192,14 @@ impl Core {
         for (place, _) in self.planner.queue.iter() {
             let pending = place.request();
             let job = self.jobs.all.get(&pending.job());
-            let Some((job, request)) = job.zip(asking.request(pending)) else { continue };
-            let deadline = |pod| self.jobs.planned_deadline(pod, asking.clock);
-            let own = |pod| self.jobs.planned_time(pod, job);
-            let samples = request.groups.iter().map(|group| &*group.sample);
-            let deadlines = samples.map(|pod| deadline(pod).map(|at| (at, own(pod)))).collect();
-            waiting.names.entry(job.id).or_insert_with(|| job.key.clone());
-            waiting.requests.insert(pending.clone(), Asked { request, deadlines });
+            if let Some((job, request)) = job.zip(asking.request(pending)) {
+                let deadline = |pod| self.jobs.planned_deadline(pod, asking.clock);
+                let own = |pod| self.jobs.planned_time(pod, job);
+                let samples = request.groups.iter().map(|group| &*group.sample);
+                let deadlines = samples.map(|pod| deadline(pod).map(|at| (at, own(pod)))).collect();
+                waiting.names.entry(job.id).or_insert_with(|| job.key.clone());
+                waiting.requests.insert(pending.clone(), Asked { request, deadlines });
+            }
         }
         waiting
     }
@@ -290,16 +291,15 @@ impl WhatIf {
                 continue;
             };
             let namespace = Arc::clone(&job.key.namespace);
-            let Some(attempt) = self.with.projection.last_attempt(&first).cloned() else {
-                continue;
-            };
-            let reason = match &attempt.outcome {
-                Outcome::Behind { job, .. } => {
-                    Blockers::from(queued_behind(self.waiting.names.get(job)))
-                }
-                _ => explain(&mut self.stage, &mut self.with.projection, &attempt),
-            };
-            self.reasons.insert(*id, reason.told_to(&self.stage.settings.reader(&namespace)));
+            if let Some(attempt) = self.with.projection.last_attempt(&first).cloned() {
+                let reason = match &attempt.outcome {
+                    Outcome::Behind { job, .. } => {
+                        Blockers::from(queued_behind(self.waiting.names.get(job)))
+                    }
+                    _ => explain(&mut self.stage, &mut self.with.projection, &attempt),
+                };
+                self.reasons.insert(*id, reason.told_to(&self.stage.settings.reader(&namespace)));
+            }
         }
     }
 

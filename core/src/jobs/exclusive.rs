@@ -28,16 +28,17 @@ pub(crate) struct Apart {
 impl Apart {
     /// Counts the unsuitable nodes of a group. They are the same for all shapes in it.
     pub(crate) fn note(&mut self, group: &Group, explanation: &Explanation) {
-        let Some(now) = explanation.shapes.first().map(|shape| &shape.now) else { return };
-        let asks = matches!(group.tenancy, Tenancy::Alone(_));
-        if now.apart > 0 {
-            let why = if asks { USED_BY_OTHERS } else { HELD_ALONE };
-            // Groups of one gang may be kept off the same nodes.
-            let known = self.counts.entry(why).or_default();
-            *known = (*known).max(now.apart);
-        }
-        if asks && now.nodes > self.of {
-            (self.used, self.of) = (now.apart, now.nodes);
+        if let Some(now) = explanation.shapes.first().map(|shape| &shape.now) {
+            let asks = matches!(group.tenancy, Tenancy::Alone(_));
+            if now.apart > 0 {
+                let why = if asks { USED_BY_OTHERS } else { HELD_ALONE };
+                // Groups of one gang may be kept off the same nodes.
+                let known = self.counts.entry(why).or_default();
+                *known = (*known).max(now.apart);
+            }
+            if asks && now.nodes > self.of {
+                (self.used, self.of) = (now.apart, now.nodes);
+            }
         }
     }
 

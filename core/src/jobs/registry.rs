@@ -185,6 +185,7 @@ impl Jobs {
 
     /// Removes a job, with all indexes that lead to it.
     pub(crate) fn forget(&mut self, id: JobId) {
+        // A job is forgotten once more after a contradiction.
         let Some(job) = self.all.remove(&id) else { return };
         self.starting.remove(&id);
         if self.index.by_identity.get(&job.identity) == Some(&id) {

@@ -110,12 +110,11 @@ impl Seats {
 
     /// Moves a seat to this node.
     pub(crate) fn follow(&mut self, index: PodIndex, node: &NodeName) {
-        let Some(seat) = self.all.get_mut(index.0).filter(|seat| seat.node != *node) else {
-            return;
-        };
-        self.version += 1;
-        seat.node = node.clone();
-        seat.version = self.version;
+        if let Some(seat) = self.all.get_mut(index.0).filter(|seat| seat.node != *node) {
+            self.version += 1;
+            seat.node = node.clone();
+            seat.version = self.version;
+        }
     }
 
     /// Frees a seat.

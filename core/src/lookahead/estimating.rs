@@ -26,6 +26,7 @@ impl Estimating<'_> {
     pub(crate) fn expect(&mut self, pending: &PendingRequest, found: Expected) {
         let id: JobId = pending.job();
         let clock = self.clock;
+        // The request may have started, or gone, since the projection was made.
         let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.pending.contains(pending))
         else {
             return;

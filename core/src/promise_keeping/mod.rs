@@ -306,8 +306,10 @@ impl PromiseKeeping<'_> {
             (None, Some(member)) => member.stage.allocation_mut(),
             (None, None) => None,
         };
-        let Some(allocation) = allocation else { return };
-        let End::At(end) = allocation.end else { return };
+        // Its end may have changed since, or it may have gone.
+        let known = allocation
+            .and_then(|it| if let End::At(end) = it.end { Some((it, end)) } else { None });
+        let Some((allocation, end)) = known else { return };
         if overdue_from(end) <= self.clock.now {
             self.planner.ledger.set_end(&mut self.planner.cluster, allocation, End::Eventually);
             allocation.is_overdue = true;
@@ -418,26 +420,28 @@ impl PromiseKeeping<'_> {
     /// Takes up a write of an earlier leader that took effect while this one works. A promise in it
     /// is put back in the next pass, or broken.
     pub(crate) fn heed_promise(&mut self, id: JobId, status: &FluxJobStatus) {
-        let Some(written) = &status.reservation else { return };
-        let Some(job) =
-            self.jobs.all.get(&id).filter(|job| self.intake.synced && !job.record.is_own)
-        else {
-            return;
-        };
-        // A write of this process may be seen before it is answered.
-        let is_sent = matches!(&job.record.stored, Stored::Writing { write, .. } if write.status.reservation.as_ref() == Some(written));
-        if is_sent || self.sight().is_said(job, written) {
-            return;
-        }
-        let Some(pending) =
-            self.planner.queue.first_of(id).filter(|pending| starts_job(job, pending)).cloned()
-        else {
-            return;
-        };
-        if let Some(was) = self.sight().kept_of(written) {
+        if let Some((pending, was)) = self.promise_of_another(id, status) {
             self.planner.promises.hear(&pending, was);
             self.agenda.queue_changed = true;
         }
+    }
+
+    /// Returns the promise in this status that an earlier leader has made and this one does not
+    /// know, with its request.
+    fn promise_of_another(
+        &self,
+        id: JobId,
+        status: &FluxJobStatus,
+    ) -> Option<(PendingRequest, Kept)> {
+        let written = status.reservation.as_ref()?;
+        let job = self.jobs.all.get(&id).filter(|job| self.intake.synced && !job.record.is_own)?;
+        // A write of this process may be seen before it is answered.
+        let is_sent = matches!(&job.record.stored, Stored::Writing { write, .. } if write.status.reservation.as_ref() == Some(written));
+        if is_sent || self.sight().is_said(job, written) {
+            return None;
+        }
+        let pending = self.planner.queue.first_of(id).filter(|it| starts_job(job, it))?;
+        Some((pending.clone(), self.sight().kept_of(written)?))
     }
 
     /// Reports the promises of an earlier leader for which a walk has found no place.

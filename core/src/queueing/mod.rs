@@ -173,8 +173,9 @@ impl Queueing<'_> {
         if self.clock.now < self.agenda.counts_are_sure_from {
             return self.agenda.timers.wake(Timer::Queues, self.agenda.counts_are_sure_from);
         }
-        for name in self.queues.tally.take_changed() {
-            let Some(queue) = self.queues.object(&name) else { continue };
+        let changed = self.queues.tally.take_changed().into_iter();
+        let changed = changed.filter_map(|name| Some((self.queues.object(&name)?, name)));
+        for (queue, name) in changed {
             let status = self.queues.status(queue, self.clock.wall_now());
             if status == queue.status || self.agenda.actions.is_writing_queue(&name) {
                 continue;

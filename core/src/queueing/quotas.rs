@@ -32,14 +32,15 @@ impl Queueing<'_> {
     /// Removes a quota that is gone.
     pub(crate) fn remove_quota(&mut self, gone: &ObjectRef) {
         let known = &mut self.jobs.releases.quotas.known;
-        let Some(quotas) = known.get_mut(&gone.key.namespace) else { return };
-        if quotas.get(&gone.key.name).is_some_and(|quota| quota.id.uid == gone.uid) {
-            quotas.remove(&gone.key.name);
+        if let Some(quotas) = known.get_mut(&gone.key.namespace) {
+            if quotas.get(&gone.key.name).is_some_and(|quota| quota.id.uid == gone.uid) {
+                quotas.remove(&gone.key.name);
+            }
+            if quotas.is_empty() {
+                known.remove(&gone.key.namespace);
+            }
+            self.look_at_quota_again(&gone.key.namespace);
         }
-        if quotas.is_empty() {
-            known.remove(&gone.key.namespace);
-        }
-        self.look_at_quota_again(&gone.key.namespace);
     }
 
     /// Refreshes the jobs that wait for a quota of the namespace.

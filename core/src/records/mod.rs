@@ -69,9 +69,10 @@ impl Records {
 
     /// Removes an object that is gone.
     pub(crate) fn remove(&mut self, key: &ObjectKey) {
-        let Some(object) = self.all.remove(key) else { return };
-        let Some(group) = group_of(key, &object) else { return };
-        if let Some(keys) = self.of_groups.get_mut(&group) {
+        if let Some(object) = self.all.remove(key)
+            && let Some(group) = group_of(key, &object)
+            && let Some(keys) = self.of_groups.get_mut(&group)
+        {
             keys.remove(key);
             if keys.is_empty() {
                 self.of_groups.remove(&group);

@@ -131,6 +131,7 @@ impl Recovery<'_> {
         if self.jobs.index.by_key.contains_key(key) {
             return;
         }
+        // It may have been removed since it was found.
         let Some(object) = self.records.get(key) else { return };
         if self.intake.awaiting_owner.contains(&object.spec.workload_ref.uid) {
             return self
@@ -138,13 +139,14 @@ impl Recovery<'_> {
                 .timers
                 .wake(Timer::Stray(key.clone()), self.clock.now.plus_millis(UNSEEN_MILLIS));
         }
-        let Some(reference) = reference(object) else { return };
-        let kind = ActionKind::DeleteFluxJob {
-            job: reference.clone(),
-            resource_version: version_of(object),
-        };
-        let action = self.agenda.actions.ask(kind, InFlight::Stray(key.clone()));
-        self.records.note_removal(reference, action);
+        if let Some(reference) = reference(object) {
+            let kind = ActionKind::DeleteFluxJob {
+                job: reference.clone(),
+                resource_version: version_of(object),
+            };
+            let action = self.agenda.actions.ask(kind, InFlight::Stray(key.clone()));
+            self.records.note_removal(reference, action);
+        }
     }
 }
 

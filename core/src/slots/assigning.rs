@@ -173,6 +173,7 @@ impl Slots<'_> {
     /// Notes that a pod took room that was not planned for it: the promises there have to be
     /// checked, and those to jobs that the pod keeps away around it.
     fn note_unplanned(&mut self, charged: Option<&Allocation>, pod: &Pod) {
+        // A pod on a node that is not known takes no room.
         let Some(allocation) = charged else { return };
         self.agenda.lost.is_any = true;
         // A pod that was there before this process has taken no room that this process promised.

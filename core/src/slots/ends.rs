@@ -229,6 +229,7 @@ impl Slots<'_> {
 
     /// Does the same for a pod of another scheduler.
     pub(crate) fn plan_foreign_end_anew(&mut self, uid: &Uid) {
+        // It may have ended since.
         let Some(pod) = self.occupancy.foreign.get(uid).map(|foreign| Arc::clone(&foreign.pod))
         else {
             return;
@@ -236,11 +237,10 @@ impl Slots<'_> {
         let PlannedEnd { end, is_over } = self.sight().pod_end(&pod);
         let allocation =
             self.occupancy.foreign.get_mut(uid).and_then(|foreign| foreign.allocation.as_mut());
-        let Some(allocation) = allocation.filter(|allocation| allocation.end != end) else {
-            return;
-        };
-        self.planner.ledger.set_end(&mut self.planner.cluster, allocation, end);
-        allocation.is_overdue = is_over;
-        self.agenda.watch_end(uid, end);
+        if let Some(allocation) = allocation.filter(|allocation| allocation.end != end) {
+            self.planner.ledger.set_end(&mut self.planner.cluster, allocation, end);
+            allocation.is_overdue = is_over;
+            self.agenda.watch_end(uid, end);
+        }
     }
 }

@@ -100,8 +100,9 @@ impl Slots<'_> {
     /// Touches the jobs of a class after an attempt, if their pods wait for each other: the outcome
     /// may have changed which pods wait.
     pub(crate) fn look_at_followers(&mut self, class: ClassId) {
-        let Some(attempt) = self.planner.queue.last_attempt(class) else { return };
-        if attempt.request.groups.iter().any(|group| !open_wants(&group.levels).is_empty()) {
+        if let Some(attempt) = self.planner.queue.last_attempt(class)
+            && attempt.request.groups.iter().any(|group| !open_wants(&group.levels).is_empty())
+        {
             let members = self.planner.queue.of_class(class, None).map(Place::request);
             let members = members.filter(|pending| matches!(pending, PendingRequest::Member(..)));
             self.agenda.touched.extend(members.map(PendingRequest::job));
@@ -118,12 +119,12 @@ impl Slots<'_> {
         let queue = job.queue.id;
         let mut spreads: Vec<Spreading> = Vec::new();
         let mut places: Vec<(&LevelRule, &Pod, String)> = Vec::new();
-        for member in pods.iter().filter_map(|uid| self.jobs.members.get(uid)) {
+        let members = pods.iter().filter_map(|uid| self.jobs.members.get(uid));
+        for (member, allocation) in members.filter_map(|m| Some((m, m.allocation()?))) {
             if member.pod.levels.is_none() && !by_makers {
                 continue;
             }
             let rules = self.jobs.level_rules(&member.pod).map_or(&[][..], |rules| rules);
-            let Some(allocation) = member.allocation() else { continue };
             let node = self
                 .planner
                 .cluster
@@ -133,8 +134,9 @@ impl Slots<'_> {
                 |level: &str| node.and_then(|node| self.settings.topology.part(level, node));
             // The parts of other levels that the pod has to be in.
             let mut inside = Parts::new();
-            for rule in rules.iter().filter(|rule| rule.bound != LevelBound::Preferred) {
-                let Some(level) = self.settings.topology.find(&rule.level) else { continue };
+            let bound = rules.iter().filter(|rule| rule.bound != LevelBound::Preferred);
+            let level_of = |rule: &LevelRule| self.settings.topology.find(&rule.level);
+            for (rule, level) in bound.filter_map(|rule| Some((rule, level_of(rule)?))) {
                 let Some(part) = part_of(&level.name) else {
                     return Some(format!("{} is in no {} any more", allocation.node, level.name));
                 };

@@ -226,9 +226,9 @@ impl Slots<'_> {
         };
         let terms = (self.lifetime(&pod, id), self.sight().tenancy(&pod, id));
         for (at, node) in seats {
-            let Some(rank) = self.planner.cluster.rank(&node) else { continue };
-            if let Some(allocation) =
-                self.planner.ledger.allocate_on(&mut self.planner.cluster, rank, &pod, terms)
+            if let Some(rank) = self.planner.cluster.rank(&node)
+                && let Some(allocation) =
+                    self.planner.ledger.allocate_on(&mut self.planner.cluster, rank, &pod, terms)
             {
                 self.queueing().counts_are_unsure_for(
                     i64::try_from(keep_secs).unwrap_or(i64::MAX / 1000) * 1000,
@@ -277,6 +277,7 @@ impl Slots<'_> {
             let Some((at, seat)) = own.or_else(|| job.seats.empty().next()) else { break };
             let node = seat.node().clone();
             let terms = (self.lifetime(&pod, id), self.sight().tenancy(&pod, id));
+            // The node of the seat may be gone.
             let Some(rank) = self.planner.cluster.rank(&node) else { continue };
             if !self.planner.cluster.class(&pod.shape.constraints).now.contains(rank) {
                 continue;

@@ -112,14 +112,15 @@ impl Telling<'_> {
     /// the requests behind it now wait behind another job.
     pub(crate) fn report_new_heads(&mut self) {
         for class in self.planner.queue.take_new_heads() {
-            let Some(head) = self.planner.queue.head_of(class).cloned() else { continue };
-            let known = self.planner.queue.last_attempt(class).and_then(Reported::of);
-            let old = known.filter(|known| known.head != head).cloned();
-            if let Some(old) = old
-                && let Some(attempt) = self.planner.queue.last_attempt_mut(class)
-            {
-                attempt.reported = Some(Arc::new(Reported { head, ..old }));
-                self.reporting.reports.push_back(Report { class, from: None });
+            if let Some(head) = self.planner.queue.head_of(class).cloned() {
+                let known = self.planner.queue.last_attempt(class).and_then(Reported::of);
+                let old = known.filter(|known| known.head != head).cloned();
+                if let Some(old) = old
+                    && let Some(attempt) = self.planner.queue.last_attempt_mut(class)
+                {
+                    attempt.reported = Some(Arc::new(Reported { head, ..old }));
+                    self.reporting.reports.push_back(Report { class, from: None });
+                }
             }
         }
     }

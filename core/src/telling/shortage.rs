@@ -70,6 +70,7 @@ impl Telling<'_> {
             if levels.is_some() {
                 with_levels.push(request.clone());
             }
+            // A call that fails is counted by the ledger.
             let Some(explanation) = self.planner.ledger.explain(&[request]) else { continue };
             if *outcome != Outcome::Never {
                 apart.note(group, &explanation);

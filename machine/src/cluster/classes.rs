@@ -105,8 +105,9 @@ impl Class {
 
     /// The node is closed for no reason any more.
     fn reopen(&mut self, rank: Rank) {
-        let Some(rejection) = self.why.remove(&rank) else { return };
-        if let Some(nodes) = self.closed.get_mut(&rejection) {
+        if let Some(rejection) = self.why.remove(&rank)
+            && let Some(nodes) = self.closed.get_mut(&rejection)
+        {
             nodes.remove(rank);
             if nodes.is_empty() {
                 self.closed.remove(&rejection);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::defect::OrDefect;
 use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::constraints::{Constraints, Disk, HostPort};
 
@@ -57,15 +58,19 @@ impl<T: Exclusive> Taken<T> {
 
     /// Gives these things back.
     fn give_back(&mut self, rank: Rank, things: &[T]) {
-        self.version += u64::from(!things.is_empty());
-        let Some(taken) = self.by_rank.get_mut(&rank) else { return };
-        for thing in things {
-            if let Some(at) = taken.iter().position(|taken| taken == thing) {
-                taken.swap_remove(at);
-            }
+        if things.is_empty() {
+            return;
         }
-        if taken.is_empty() {
-            self.by_rank.remove(&rank);
+        self.version += 1;
+        if let Some(taken) = self.by_rank.get_mut(&rank).or_defect("nothing is taken on the node") {
+            for thing in things {
+                if let Some(at) = taken.iter().position(|taken| taken == thing) {
+                    taken.swap_remove(at);
+                }
+            }
+            if taken.is_empty() {
+                self.by_rank.remove(&rank);
+            }
         }
     }
 

@@ -56,15 +56,13 @@ impl Fills {
 
     /// The node has become larger or smaller.
     pub(super) fn resize(&mut self, rank: Rank, node: &Node) {
-        if let Some(fill) = self.0.get_mut(rank as usize) {
-            fill.resize(node);
-        }
+        self.0[rank as usize].resize(node);
     }
 
-    /// A pod comes to a node, or leaves it.
+    /// A pod comes to a node that is there, or leaves it.
     pub(super) fn count(&mut self, rank: Rank, requests: &Resources, comes: bool) {
-        let Some(fill) = self.0.get_mut(rank as usize) else { return };
         let wanted = Wanted::of(requests);
+        let fill = &mut self.0[rank as usize];
         for (part, amount) in [
             (&mut fill.cpu, wanted.cpu),
             (&mut fill.memory, wanted.memory),
@@ -83,8 +81,7 @@ impl Fills {
 
     /// Sets the use of a node, whatever was counted so far.
     pub(super) fn count_anew(&mut self, rank: Rank, used: &Resources) {
-        let Some(fill) = self.0.get_mut(rank as usize) else { return };
-        let used = Wanted::of(used);
+        let (fill, used) = (&mut self.0[rank as usize], Wanted::of(used));
         (fill.cpu.used, fill.memory.used, fill.pods.used) = (used.cpu, used.memory, used.pods);
     }
 

@@ -145,8 +145,10 @@ impl Cluster {
 
     /// Sets the use of a node, whatever was counted so far.
     pub fn count_anew(&mut self, rank: Rank, used: Resources) {
-        self.fills.count_anew(rank, &used);
-        self.nodes.change_use(rank, |known| *known = used);
+        let fill = used.clone();
+        if self.nodes.change_use(rank, |known| *known = used) {
+            self.fills.count_anew(rank, &fill);
+        }
     }
 
     /// A pod is on a node, or will be, and perhaps never ends: others are near to it, or apart from

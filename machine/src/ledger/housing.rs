@@ -26,6 +26,7 @@ impl Ledger {
         pod: &Pod,
     ) {
         let Allocation { rank, number, .. } = *allocation;
+        // The slot may be void: its node was removed.
         let Some(booked) = self.booked.get(rank, number).filter(|_| valid(cluster, allocation))
         else {
             return;

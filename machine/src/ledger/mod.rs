@@ -351,6 +351,7 @@ impl Ledger {
 
     /// In a copy: gives back an allocation that remains with its owner, which does not learn of it.
     pub fn free_booked(&mut self, cluster: &mut Cluster, Booking { rank, number, .. }: Booking) {
+        // In a copy the node may be gone, with its bookings.
         let Some(booked) = self.booked.remove(rank, number) else { return };
         let change = match booked.end {
             End::Never => Change::FreedForGood,

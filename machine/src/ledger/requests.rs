@@ -145,6 +145,7 @@ pub(crate) fn with_request<T>(
     }
     let mut limited: Option<&SlotRequest> = None;
     for ((group, want), label) in wants.iter().zip(&labels) {
+        // Pods that are apart have a limit of one already.
         let Some(limit) = group.max_per_node.filter(|_| !group.are_apart) else { continue };
         match max_per_node
             .last_mut()

@@ -87,8 +87,10 @@ impl Firsts {
     /// Removes a request that waits no more.
     pub(super) fn remove(&mut self, place: &Place) {
         let at_chunk = self.chunks.partition_point(|chunk| chunk.last() < place);
-        let Some(chunk) = self.chunks.get_mut(at_chunk) else { return };
-        let Ok(at) = chunk.find(place) else { return };
+        // A request that was never the first of its class is not here.
+        let found = self.chunks.get(at_chunk).and_then(|chunk| chunk.find(place).ok());
+        let Some(at) = found else { return };
+        let chunk = &mut self.chunks[at_chunk];
         chunk.needs.remove(at);
         chunk.who.remove(at);
         let length = chunk.who.len();

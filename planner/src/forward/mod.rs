@@ -181,8 +181,9 @@ impl Forward {
     /// Notes the new first of each class, and its need.
     fn note_firsts(&mut self) {
         for class in self.planner.queue.take_new_heads() {
-            let Some(place) = self.planner.queue.of_class(class, None).next() else { continue };
-            if let Some(ask) = self.waiting.get(&place.request().job()) {
+            if let Some(place) = self.planner.queue.of_class(class, None).next()
+                && let Some(ask) = self.waiting.get(&place.request().job())
+            {
                 let need = Need { pods: ask.pods, lifetime: ask.walltime };
                 self.firsts.put(place.clone(), class, need);
             }

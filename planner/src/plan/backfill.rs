@@ -337,9 +337,14 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         if is_said || is_of_head {
             return;
         }
-        let Some(request) = self.requests.request(pending) else { return };
-        let attempt = Box::new(Attempt::behind(head, request, self.capacity));
-        self.plan.decisions.push(Decision::Blocked { class, pending: pending.clone(), attempt });
+        if let Some(request) = self.requests.request(pending) {
+            let attempt = Box::new(Attempt::behind(head, request, self.capacity));
+            self.plan.decisions.push(Decision::Blocked {
+                class,
+                pending: pending.clone(),
+                attempt,
+            });
+        }
     }
 
     /// Returns the nodes that the groups of a request may use, without those that are held against
@@ -544,6 +549,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         if !is_strict && self.holding.contains(&pending.job()) {
             return self.capacity.let_go(pending);
         }
+        // Its job may have no demand any more.
         let Some(request) = self.requests.request(pending) else { return };
         // The work that has to keep off these nodes from now on need not have left yet.
         let some_day: Vec<RankSet> =
@@ -594,8 +600,8 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             }
         };
         let mut in_the_way = Vec::new();
-        for ((other, class), kept) in behind.iter().zip(kept) {
-            let Some(kept) = kept else { continue };
+        let kept = behind.iter().zip(kept).filter_map(|(other, kept)| Some((other, kept?)));
+        for ((other, class), kept) in kept {
             if !self.put_back(other.request(), *class, &kept) {
                 let late = Late { cause, was: kept, by: Some(pending.job()) };
                 in_the_way.push((other.request().clone(), *class, late));
@@ -637,6 +643,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
 
     /// Makes a reservation again after its room was taken.
     fn make_anew(&mut self, pending: &PendingRequest, class: ClassId, late: Late) {
+        // Its job may have no demand any more.
         let Some(request) = self.requests.request(pending) else { return };
         let nodes = self.free(&request);
         let decision = match self.capacity.reserve((pending, class), &request, &nodes, None) {

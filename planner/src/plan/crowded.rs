@@ -114,10 +114,11 @@ fn place_tried(room: &mut Room<'_>, request: &Request, nodes: &[RankSet]) -> Fit
     let mut fit = Fit::NotNow;
     let nodes = room.open_to(request, nodes);
     for nodes in alternatives(room, request, &nodes) {
-        let Some(shares) = shares(room, request, &nodes) else { continue };
-        fit = place_shares(room, request, &shares);
-        if matches!(fit, Fit::Placed(_)) {
-            break;
+        if let Some(shares) = shares(room, request, &nodes) {
+            fit = place_shares(room, request, &shares);
+            if matches!(fit, Fit::Placed(_)) {
+                break;
+            }
         }
     }
     fit

@@ -187,8 +187,8 @@ impl HeldNodes {
             }
         }
         let of_holders = around.len();
-        for Beginning { nodes, request: theirs, who } in &self.beginning {
-            let Some(job) = who.first().map(PendingRequest::job) else { continue };
+        let beginning = self.beginning.iter().filter_map(|one| Some((one, one.who.first()?.job())));
+        for (Beginning { nodes, request: theirs, .. }, job) in beginning {
             for group in &theirs.groups {
                 // Pods that are to be as even leave it so.
                 if group.is_spread()

@@ -15,6 +15,7 @@ use super::room::Room;
 use super::{crowded, preferred};
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_machine::cluster::volumes::Volumes;
+use fluxqueue_machine::defect::OrDefect;
 use fluxqueue_machine::fluxion::{Fit, Rank, RankSet};
 use fluxqueue_machine::ledger::{Allocation, Allocations, Slice, SlotRequest};
 use fluxqueue_workload::{Pod, Uid};
@@ -58,8 +59,7 @@ fn place_with_volumes(
             return Fit::Placed(told_apart.in_order(request, &mut by_pod));
         }
         for uid in &misfits {
-            let Some(slot) = by_pod.get(uid) else { continue };
-            keep_away(&mut asked, &mut within, uid, slot.rank);
+            keep_away(&mut asked, &mut within, uid, by_pod[uid].rank);
         }
         for slot in by_pod.into_values() {
             room.ledger.free(room.cluster, slot);
@@ -186,7 +186,9 @@ fn keep_away(request: &mut Request, nodes: &mut Vec<RankSet>, uid: &Uid, rank: R
         let find = |pods: &Pods| pods.iter().position(|pod| pod.id.uid == *uid);
         group.pods.iter().enumerate().find_map(|(want, pods)| Some((at, want, find(pods)?)))
     });
-    let Some((at, want, pod)) = place else { return };
+    let Some((at, want, pod)) = place.or_defect("the request does not ask for the pod") else {
+        return;
+    };
     let group = &mut request.groups[at];
     let is_alone = group.pods.iter().map(Pods::len).sum::<usize>() == 1;
     if is_alone {

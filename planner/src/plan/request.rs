@@ -220,6 +220,7 @@ impl Request {
         let mut kinds: Vec<Sliced> = Vec::new();
         let mut cut: Vec<(&mut SlotRequest, Vec<(usize, u32)>)> = Vec::new();
         for group in &mut self.groups {
+            // No rule is about slices of this group.
             let Some((size, role)) = slicing(&group.levels) else { continue };
             for (want, pods) in group.wants.iter_mut().zip(&mut group.pods) {
                 let shape = if role.is_none() { Some(&want.shape) } else { None };

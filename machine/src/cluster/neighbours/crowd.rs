@@ -13,6 +13,7 @@ use super::topology::{Domain, KeyId, Topology};
 use crate::cluster::filters::{self, Rejection};
 use crate::cluster::node::Node;
 use crate::cluster::presence::Presence;
+use crate::defect::OrDefect;
 use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::{Constraints, PodSelector, Requirement, SpreadConstraint};
@@ -221,7 +222,9 @@ impl Crowd {
 
     /// A node came, or has changed. Its pods come afterwards.
     pub(super) fn add_node(&mut self, rank: Rank, topology: &Topology) {
-        let Some(node) = topology.node(rank) else { return };
+        let Some(node) = topology.node(rank).or_defect("a node that came is not there") else {
+            return;
+        };
         let required = (&mut self.spreads, &self.says.spreads);
         for (tallies, constraints) in
             [required, (&mut self.preferred_spreads, &self.says.preferred_spreads)]

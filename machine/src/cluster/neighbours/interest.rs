@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::defect::OrDefect;
 use fluxqueue_workload::constraints::{Operator, Requirement};
 
 /// Askers by a label that they look for.
@@ -44,17 +45,20 @@ impl<T: Copy + PartialEq> Interest<T> {
         let Some(anchor) = anchor(requirements) else {
             return self.others.retain(|other| *other != asker);
         };
-        let Some(values) = self.by_label.get_mut(&anchor.key) else { return };
-        for value in &anchor.values {
-            if let Some(askers) = values.get_mut(value) {
-                askers.retain(|other| *other != asker);
-                if askers.is_empty() {
-                    values.remove(value);
+        if let Some(values) =
+            self.by_label.get_mut(&anchor.key).or_defect("nothing asks about the label")
+        {
+            for value in &anchor.values {
+                if let Some(askers) = values.get_mut(value) {
+                    askers.retain(|other| *other != asker);
+                    if askers.is_empty() {
+                        values.remove(value);
+                    }
                 }
             }
-        }
-        if values.is_empty() {
-            self.by_label.remove(&anchor.key);
+            if values.is_empty() {
+                self.by_label.remove(&anchor.key);
+            }
         }
     }
 

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use super::filters::Rejection;
 use super::node::Node;
 use super::presence::Presence;
+use crate::defect::OrDefect;
 use crate::fluxion::{Rank, RankSet};
 use crowd::Crowd;
 use fluxqueue_workload::constraints::{Constraints, PodTerm, SpreadConstraint};
@@ -166,7 +167,8 @@ impl Neighbours {
         let Neighbours {
             topology, occupants, repellers, namespaces, crowds, changes, askers, ..
         } = self;
-        let Some(pod) = occupants.get(id).filter(|pod| pod.endless != endless) else { return };
+        let pod = occupants.get(id).or_defect("no such occupant");
+        let Some(pod) = pod.filter(|pod| pod.endless != endless) else { return };
         repellers.set_endless(topology, pod.rank, &pod.shape.constraints.repels, endless);
         for (at, part) in askers.of(&pod.labels) {
             let crowd = &mut crowds[at];
@@ -224,7 +226,7 @@ impl Neighbours {
             askers,
             ..
         } = self;
-        let Some(pod) = occupants.get(id) else { return };
+        let Some(pod) = occupants.get(id).or_defect("no such occupant") else { return };
         let (terms, at) = (&pod.shape.constraints.repels, (pod.rank, pod.presence));
         if comes {
             repellers.add(topology, at, terms, pod.endless);
@@ -264,8 +266,8 @@ impl Neighbours {
             .collect();
         for (part, requirements) in parts {
             self.askers.insert(&requirements, (at, part));
-            for id in self.occupants.candidates(&requirements) {
-                let Some(pod) = self.occupants.get(id) else { continue };
+            let candidates = self.occupants.candidates(&requirements);
+            for pod in candidates.into_iter().filter_map(|id| self.occupants.get(id)) {
                 if crowd.counts(part, pod, &self.namespaces) {
                     crowd.count(part, pod, true, &self.topology);
                 }

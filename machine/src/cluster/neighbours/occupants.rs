@@ -150,8 +150,8 @@ impl Occupants {
 
     fn watch(&mut self, key: &Arc<str>) {
         let mut values: HashMap<Arc<str>, BTreeSet<OccupantId>> = HashMap::new();
-        for (id, slot) in (0..).zip(self.slots.iter()) {
-            let Some(occupant) = slot else { continue };
+        let slots = (0..).zip(self.slots.iter());
+        for (id, occupant) in slots.filter_map(|(id, slot)| Some((id, slot.as_ref()?))) {
             if let Ok(at) = occupant.labels.binary_search_by(|(name, _)| name.cmp(key)) {
                 values.entry(Arc::clone(&occupant.labels[at].1)).or_default().insert(id);
             }

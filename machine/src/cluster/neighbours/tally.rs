@@ -42,18 +42,20 @@ impl Tally {
     }
 
     pub(super) fn add(&mut self, domain: Option<Domain>, pods: u32) {
-        let Some(domain) = domain else { return };
-        if self.counts.len() <= domain as usize {
-            self.counts.resize(domain as usize + 1, 0);
+        if let Some(domain) = domain {
+            if self.counts.len() <= domain as usize {
+                self.counts.resize(domain as usize + 1, 0);
+            }
+            self.counts[domain as usize] += pods;
+            self.all += u64::from(pods);
         }
-        self.counts[domain as usize] += pods;
-        self.all += u64::from(pods);
     }
 
     pub(super) fn remove(&mut self, domain: Option<Domain>, pods: u32) {
-        let Some(domain) = domain else { return };
-        self.counts[domain as usize] -= pods;
-        self.all -= u64::from(pods);
+        if let Some(domain) = domain {
+            self.counts[domain as usize] -= pods;
+            self.all -= u64::from(pods);
+        }
     }
 
     /// Adds the nodes of all domains that have a pod.

@@ -148,6 +148,7 @@ impl Topology {
 
 impl Key {
     fn enter(&mut self, rank: Rank, node: &Node) {
+        // A node without the label is in no domain.
         let Some(value) = node.label(&self.label) else { return };
         let domain = self.domains.get(value).copied().unwrap_or_else(|| {
             let domain = self.free.pop().unwrap_or_else(|| {
@@ -166,6 +167,7 @@ impl Key {
     }
 
     fn leave(&mut self, rank: Rank) {
+        // The same holds for a node that leaves.
         let Some(of_rank) =
             self.of_rank.get_mut(rank as usize).filter(|domain| **domain != NOWHERE)
         else {

@@ -110,22 +110,23 @@ impl Choices {
 
     /// Gives back the choice for a pod.
     pub(super) fn forget(&mut self, uid: &Uid, users: &Users) {
-        let Some(choice) = self.by_pod.remove(uid) else { return };
-        for (claim, volume) in choice.bind {
-            if self.taken.get(&volume) == Some(&claim)
-                && self.chosen_by_another(&claim, users).is_none()
-            {
-                self.taken.remove(&volume);
-            }
-        }
-        for claim in choice.make {
-            match self.chosen_by_another(&claim, users) {
-                Some(pod) => {
-                    if let Some(made_for) = self.made_for.get_mut(&claim) {
-                        made_for.pod = pod;
-                    }
+        if let Some(choice) = self.by_pod.remove(uid) {
+            for (claim, volume) in choice.bind {
+                if self.taken.get(&volume) == Some(&claim)
+                    && self.chosen_by_another(&claim, users).is_none()
+                {
+                    self.taken.remove(&volume);
                 }
-                None => drop(self.made_for.remove(&claim)),
+            }
+            for claim in choice.make {
+                match self.chosen_by_another(&claim, users) {
+                    Some(pod) => {
+                        if let Some(made_for) = self.made_for.get_mut(&claim) {
+                            made_for.pod = pod;
+                        }
+                    }
+                    None => drop(self.made_for.remove(&claim)),
+                }
             }
         }
     }

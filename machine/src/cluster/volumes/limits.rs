@@ -49,9 +49,9 @@ fn exceeds(
         return false;
     }
     let mut there: BTreeSet<Disk> = BTreeSet::new();
-    for uid in known.users.on_node(&node.name).filter(|other| *other != uid) {
-        let counts = with_nominated || known.users.presence(uid) == Some(Presence::There);
-        let Some(pod) = known.users.pods.get(uid).filter(|_| counts) else { continue };
+    let others = known.users.on_node(&node.name).filter(|other| *other != uid);
+    let counts = |uid: &&Uid| with_nominated || known.users.presence(uid) == Some(Presence::There);
+    for pod in others.filter(counts).filter_map(|uid| known.users.pods.get(uid)) {
         there.extend(known.storage.attachables(pod).iter().map(disk_of));
     }
     new.retain(|disk| !there.contains(disk));

@@ -256,13 +256,13 @@ impl Volumes {
     /// Takes all pods but these off their nodes, and detaches the volumes that no other pod there
     /// uses. The choices stay.
     pub fn forget_who_passes(&mut self, endless: &HashSet<Uid>) {
-        let passing: Vec<Uid> =
-            self.users.places.keys().filter(|uid| !endless.contains(*uid)).cloned().collect();
+        let passing = self.users.places.iter().filter(|(uid, _)| !endless.contains(*uid));
+        let passing: Vec<(Uid, NodeName)> =
+            passing.map(|(uid, (node, _))| (uid.clone(), node.clone())).collect();
         let mut unused: HashMap<NodeName, BTreeSet<Disk>> = HashMap::new();
-        for uid in &passing {
-            let Some((node, _)) = self.users.places.get(uid).cloned() else { continue };
-            unused.entry(node).or_default().extend(limits::disks_of(self.known(), uid));
-            self.users.leave(uid);
+        for (uid, node) in passing {
+            unused.entry(node).or_default().extend(limits::disks_of(self.known(), &uid));
+            self.users.leave(&uid);
         }
         for (node, unused) in &mut unused {
             for uid in self.users.on_node.get(node).into_iter().flatten() {
@@ -333,6 +333,7 @@ impl Volumes {
     ) -> (Vec<Uid>, Vec<Uid>) {
         let (mut done, mut misfits) = (Vec::new(), Vec::new());
         for (uid, node) in seats {
+            // Pods without claims are not known here.
             let Some(pod) = self.users.pods.get(uid).cloned() else { continue };
             match look::mounts(self.known(), &pod)
                 .ok_or(Vec::new())

@@ -99,8 +99,9 @@ impl Storage {
     }
 
     pub(super) fn forget_volume(&mut self, name: &Arc<str>) {
-        let Some(old) = self.persistent.remove(name) else { return };
-        if let Some(of_class) = self.by_class.get_mut(&old.offers.class) {
+        if let Some(old) = self.persistent.remove(name)
+            && let Some(of_class) = self.by_class.get_mut(&old.offers.class)
+        {
             of_class.remove(name);
             if of_class.is_empty() {
                 self.by_class.remove(&old.offers.class);
@@ -286,10 +287,11 @@ impl Storage {
     /// Detaches these disks.
     pub(super) fn detach(&mut self, disks: &HashMap<NodeName, BTreeSet<Disk>>) {
         for (node, disks) in disks {
-            let Some(there) = self.attachments.get_mut(node) else { continue };
-            there.retain(|_, known| {
-                !attached(known, &self.persistent).is_some_and(|disk| disks.contains(&disk))
-            });
+            if let Some(there) = self.attachments.get_mut(node) {
+                there.retain(|_, known| {
+                    !attached(known, &self.persistent).is_some_and(|disk| disks.contains(&disk))
+                });
+            }
         }
     }
 }

@@ -42,6 +42,7 @@ impl VertexGraph {
         let mut first_error = None;
         let mut new = Vec::new();
         for rank in &stale {
+            // It may have been removed since it became stale.
             let Some(node) = self.nodes.get(rank) else { continue };
             if node.known.as_ref().is_some_and(|known| known != node.vertices())
                 && let Err(error) = self.withdraw(*rank)

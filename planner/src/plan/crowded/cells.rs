@@ -123,15 +123,16 @@ impl Cells {
         let narrowest = (0..keys.len()).filter(|_| !draws).max_by_key(domains);
         self.narrowest = narrowest.map(|at| keys[at]);
         self.family = (0..self.nodes.len()).collect();
-        let Some(narrowest) = narrowest else { return };
-        let mut by_number: Vec<(usize, Kind)> =
-            kinds.into_iter().map(|(kind, number)| (number, kind)).collect();
-        by_number.sort_unstable_by_key(|(number, _)| *number);
-        let mut families: HashMap<Kind, usize> = HashMap::new();
-        for (number, mut kind) in by_number {
-            kind.domains[narrowest] = None;
-            let next = families.len();
-            self.family[number] = *families.entry(kind).or_insert(next);
+        if let Some(narrowest) = narrowest {
+            let mut by_number: Vec<(usize, Kind)> =
+                kinds.into_iter().map(|(kind, number)| (number, kind)).collect();
+            by_number.sort_unstable_by_key(|(number, _)| *number);
+            let mut families: HashMap<Kind, usize> = HashMap::new();
+            for (number, mut kind) in by_number {
+                kind.domains[narrowest] = None;
+                let next = families.len();
+                self.family[number] = *families.entry(kind).or_insert(next);
+            }
         }
     }
 

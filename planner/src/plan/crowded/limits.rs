@@ -74,6 +74,7 @@ impl LevelLimits {
             limits.of.push(of_piece);
         }
         for (at, group) in request.groups.iter().enumerate() {
+            // Only where parts may differ up to a limit it matters which of them count.
             let Some(counted) = group.counted(cluster) else { continue };
             let mut parts: Vec<Parts> =
                 counted.iter().map(|rank| limits.parts(rank, cluster, ledger)).collect();
@@ -191,8 +192,7 @@ impl LevelLimits {
 
     /// Takes back what [`LevelLimits::put`] has counted.
     pub(super) fn take_away(&mut self, piece: usize, parts: &Parts) {
-        let Some(of) = self.of.get(piece) else { return };
-        for rule in of {
+        for rule in self.of.get(piece).into_iter().flatten() {
             let limit = &mut self.rules[*rule];
             limit.left += 1;
             if let Some(part) = parts[limit.level]
@@ -255,10 +255,8 @@ impl LevelLimits {
         }
         let (mut seen, mut missing) = (BTreeSet::new(), 0);
         for CountedParts { under, parts } in &limit.counted {
-            for parts in parts {
-                let Some(part) = parts[limit.level].filter(|_| self.is_open(under, parts)) else {
-                    continue;
-                };
+            let open = parts.iter().filter(|parts| self.is_open(under, parts));
+            for part in open.filter_map(|parts| parts[limit.level]) {
                 if seen.insert(part) {
                     missing += floor.saturating_sub(limit.counts.get(&part).copied().unwrap_or(0));
                 }

@@ -83,13 +83,12 @@ impl<'a> Line<'a> {
 
     /// The family waits for the turn of its first cell.
     fn queue_family(&mut self, cluster: &Cluster, family: usize) {
-        let Some(Reverse((own, cell))) = self.families[family].cells.peek().copied() else {
-            return;
-        };
-        let turn = (self.common_cost(cluster, cell) + own, cell);
-        if self.families[family].waits_with.is_none_or(|known| turn < known) {
-            self.families[family].waits_with = Some(turn);
-            self.waiting.push(Reverse(turn));
+        if let Some(Reverse((own, cell))) = self.families[family].cells.peek().copied() {
+            let turn = (self.common_cost(cluster, cell) + own, cell);
+            if self.families[family].waits_with.is_none_or(|known| turn < known) {
+                self.families[family].waits_with = Some(turn);
+                self.waiting.push(Reverse(turn));
+            }
         }
     }
 
@@ -146,6 +145,7 @@ impl<'a> Line<'a> {
             let of_cell = &self.cells.nodes[cell][self.full[cell]..];
             let has_room =
                 |rank: &Rank| self.nodes.contains(*rank) && cluster.has_room(*rank, &pod.shape);
+            // A full cell is out of the line from now on.
             let Some(at) = of_cell.iter().position(has_room) else { continue };
             let rank = of_cell[at];
             self.full[cell] += at;

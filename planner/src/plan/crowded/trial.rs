@@ -208,8 +208,8 @@ impl<'a> Trial<'a> {
         for level in levels {
             let mut parts: BTreeMap<u32, OfPart> = BTreeMap::new();
             let mut known: BTreeSet<(u32, usize)> = BTreeSet::new();
-            for (cell, of_cell) in self.cells.parts.iter().enumerate() {
-                let Some(part) = of_cell[level] else { continue };
+            let cells = self.cells.parts.iter().enumerate();
+            for (cell, part) in cells.filter_map(|(cell, parts)| Some((cell, parts[level]?))) {
                 let of_part = parts.entry(part).or_default();
                 of_part.cells.push(cell);
                 if known.insert((part, self.cells.family[cell])) {

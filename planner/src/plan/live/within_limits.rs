@@ -198,17 +198,19 @@ impl Live<'_> {
                 .queues
                 .limits(charge.account.queue)
                 .and_then(|all| all.running.get(charge.account.limit));
-            let Some(Counted::Resource(name)) = limit.map(|limit| &limit.what) else { continue };
-            let is_counted =
-                |rank: &Rank| charge.nodes.as_ref().is_none_or(|nodes| nodes.contains(*rank));
-            if !alone.is_empty() {
-                charge.amount =
-                    allocatable(self.room.cluster, name, alone.iter().filter(is_counted));
-            } else if let Some(nodes) = &charge.nodes {
-                let there =
-                    slots.iter().flatten().flatten().filter(|slot| nodes.contains(slot.rank));
-                charge.amount =
-                    there.map(|slot| slot.shape.requests.sum(name)).fold(0, u128::saturating_add);
+            if let Some(Counted::Resource(name)) = limit.map(|limit| &limit.what) {
+                let is_counted =
+                    |rank: &Rank| charge.nodes.as_ref().is_none_or(|nodes| nodes.contains(*rank));
+                if !alone.is_empty() {
+                    charge.amount =
+                        allocatable(self.room.cluster, name, alone.iter().filter(is_counted));
+                } else if let Some(nodes) = &charge.nodes {
+                    let there =
+                        slots.iter().flatten().flatten().filter(|slot| nodes.contains(slot.rank));
+                    charge.amount = there
+                        .map(|slot| slot.shape.requests.sum(name))
+                        .fold(0, u128::saturating_add);
+                }
             }
         }
         self.accounts.start(demand, self.now.seconds());

@@ -24,7 +24,8 @@ pub struct Action {
 /// A write to carry out. All but [`ActionKind::Note`] have an outcome.
 #[derive(Debug, Clone)]
 pub enum ActionKind {
-    /// POST a Binding with the pod's uid as precondition. Outcome: [`crate::BindOutcome`].
+    /// POST a Binding with the pod's uid as precondition. Outcome:
+    /// [`BindOutcome`](crate::event::BindOutcome).
     Bind {
         /// The pod.
         pod: ObjectRef,
@@ -78,8 +79,9 @@ pub enum ActionKind {
     /// earlier status that are missing now are removed, and the conditions of other writers stay.
     ///
     /// An urgent write may be requested while a trailing one of the same FluxJob has no outcome
-    /// yet. A trailing write that was not sent is then dropped ([`crate::WriteOutcome::Replaced`]);
-    /// one that was sent is waited for, for 2 s at most.
+    /// yet. A trailing write that was not sent is then dropped
+    /// ([`Replaced`](crate::event::WriteOutcome::Replaced)); one that was sent is waited for, for
+    /// 2 s at most.
     WriteStatus {
         /// The object.
         job: ObjectRef,

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use fluxqueue_api::{EventReason, text};
 
 use crate::action::{ActionKind, Note};
+use crate::action::{EventKind, Subject};
 use crate::in_flight::Actions;
 use crate::sound::{Contradiction, Interruption, Sound};
 use crate::telling::lost::Lost;
 use crate::telling::report::{Attempts, Gauges};
 use crate::timers::{Timer, Timers};
-use crate::{EventKind, Subject};
 use fluxqueue_machine::fluxion::End;
 use fluxqueue_machine::ledger::Allocation;
 use fluxqueue_planner::plan::Request;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::FluxJob;
 
-use crate::ActionId;
+use crate::action::ActionId;
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_machine::cluster::volumes::StorageNews;
 use fluxqueue_planner::queues::{Namespace, QueueObject};
@@ -56,7 +56,7 @@ pub enum Event {
     /// The first list of every kind has been delivered. Before this the core places nothing.
     Synced,
     /// An action has ended. Comes exactly once for each action that has an outcome (see
-    /// [`crate::ActionKind`]), unless the process dies.
+    /// [`ActionKind`](crate::action::ActionKind)), unless the process dies.
     Done(ActionId, Outcome),
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::FluxQueueStatus;
 
-use crate::{Action, ActionId, ActionKind};
+use crate::action::{Action, ActionId, ActionKind};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Uid};
 

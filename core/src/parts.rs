@@ -6,7 +6,7 @@
 //! comes after it, so that no circle of calls can be written. Work for a later part, or for a later
 //! step of the cycle, is put on the [`Agenda`](crate::agenda::Agenda).
 
-use crate::Core;
+use crate::cycle::Core;
 use crate::telling::holders::Holders;
 
 pub(crate) use crate::binding::Binding;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use fluxion_sys::FunctionTable;
 use fluxqueue_api::names::SCHEDULER_NAME;
 
-use crate::CoreError;
+use crate::error::CoreError;
 use fluxqueue_machine::NodePolicy;
 use fluxqueue_machine::cluster::{Node, Topology};
 use fluxqueue_planner::forward::Forward;

@@ -7,6 +7,9 @@ use priority_queue::PriorityQueue;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{NodeName, ObjectKey, Time, Uid};
 
+/// Pause in milliseconds before the next step if more is to be done than one step may do.
+pub(crate) const AGAIN_MILLIS: i64 = 10;
+
 /// A thing to be checked again at some time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Timer {

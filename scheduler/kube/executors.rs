@@ -232,6 +232,7 @@ async fn work_trailing(
 ) {
     loop {
         wait_for_turn(number, &queue, &bindings).await;
+        // The queue is closed: the leader stops.
         let Some(request) = queue.pop().await else { return };
         if !writer.carry_out(&request).await {
             return;
@@ -242,6 +243,7 @@ async fn work_trailing(
 async fn work_notes(number: usize, (queue, bindings): Queues<Note>, announcer: Arc<Announcer>) {
     loop {
         wait_for_turn(number, &queue, &bindings).await;
+        // The queue is closed: the leader stops.
         let Some(note) = queue.pop().await else { return };
         announcer.announce(&note).await;
     }

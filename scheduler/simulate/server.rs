@@ -105,6 +105,7 @@ impl Server {
         }
         let mut events = Vec::new();
         for (uid, count) in ended {
+            // Only Jobs count pods that have ended.
             let Some(job) = self.controllers.get(&uid).filter(|it| it.kind == OwnerKind::Job)
             else {
                 continue;

@@ -235,6 +235,7 @@ impl Trace {
     /// error: the next one may be about another machine. `file` is for the message.
     pub fn processors(&self, file: &str) -> Result<Option<u32>, TraceError> {
         for label in MACHINE_SIZES {
+            // The header need not have both sizes.
             let Some((line, said)) = self.header.get(label).and_then(|said| said.first()) else {
                 continue;
             };

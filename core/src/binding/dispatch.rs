@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedReason, EventReason, names};
 
+use crate::action::{ActionId, ActionKind, EventKind, Subject};
 use crate::backoff::Backoff;
 use crate::binding::mounting::Mounting;
+use crate::event::{BindOutcome, WriteOutcome};
 use crate::in_flight::InFlight;
 use crate::jobs::job::{Lifecycle, Member, Style};
 use crate::jobs::setbacks::{FirstPause, Setback, Setbacks};
@@ -19,9 +21,12 @@ use crate::jobs::stage::{Cause, Sending};
 use crate::parts::Binding;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
-use crate::{ActionId, ActionKind, BINDINGS_MAX, BindOutcome, EventKind, Subject, WriteOutcome};
 use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::Uid;
+
+/// Most Bindings on their way. Enough to keep the binder's workers busy; few enough that each
+/// Binding was checked against recent news.
+const BINDINGS_MAX: usize = 128;
 
 /// The number of failed writes for one pod before a lone pod gives its slot back and queues again.
 const ATTEMPTS_MAX: u32 = 6;

@@ -13,13 +13,14 @@ use std::sync::Arc;
 
 use fluxqueue_api::BlockedReason;
 
+use crate::action::ActionKind;
 use crate::backoff::Backoff;
+use crate::event::WriteOutcome;
 use crate::in_flight::InFlight;
 use crate::jobs::job::Style;
 use crate::parts::Binding;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
-use crate::{ActionKind, WriteOutcome};
 use fluxqueue_machine::cluster::filters::Rejection;
 use fluxqueue_machine::cluster::volumes::{Progress, StorageNews, Unready, VolumeNeeds, Written};
 use fluxqueue_machine::cluster::{summary, volumes};

@@ -8,7 +8,7 @@
 //! another node by then. A nomination that a dead process has left on a pod stays until the pod is
 //! placed again.
 
-use crate::WriteOutcome;
+use crate::event::WriteOutcome;
 use crate::jobs::nomination::SOON_MILLIS;
 use crate::parts::Binding;
 use crate::sound::{Lookup, Sound};

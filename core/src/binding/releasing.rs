@@ -1,13 +1,14 @@
 //! Writes to a suspended Job: its release, and the outcome of that.
 
+use crate::action::{ActionId, ActionKind};
 use crate::backoff::Backoff;
+use crate::event::WriteOutcome;
 use crate::in_flight::InFlight;
 use crate::jobs::job::{Identity, JobChange, JobWrite, Suspended};
 use crate::jobs::setbacks::Setback;
 use crate::parts::Binding;
 use crate::queueing::quotas;
 use crate::sound::{Lookup, Sound};
-use crate::{ActionId, ActionKind, WriteOutcome};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::SuspensionPhase;
 

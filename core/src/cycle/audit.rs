@@ -9,17 +9,14 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use fluxion_sys::FunctionTable;
-
-use crate::Core;
-use crate::cycle::consistency::Seen;
+use crate::cycle::Core;
+use crate::cycle::walks::Seen;
 use crate::jobs::job::Member;
 use crate::jobs::registry::Jobs;
 use crate::jobs::stage::Stage;
 use crate::occupancy::Occupancy;
 use crate::timers::Timer;
-use fluxqueue_planner::queue::JobId;
-use fluxqueue_workload::{NodeName, Pod, Resources, Shape, Time};
+use fluxqueue_workload::{NodeName, Pod, Resources, Shape};
 
 /// The time in milliseconds in which the audit visits all nodes and jobs once, unless there are too
 /// many of them; the number of them per look; and the least pause between two looks. A look takes
@@ -37,35 +34,6 @@ const PARTS: u8 = 4;
 
 /// A retained slot: its node, and the shape of its pod.
 type Retained = (NodeName, Arc<Shape>);
-
-/// The progress of the audit.
-pub(crate) struct Audit {
-    /// The library that rebuilds the graph.
-    pub library: FunctionTable,
-    /// The last node and the last job that this round has visited.
-    last: Option<NodeName>,
-    last_job: Option<JobId>,
-    /// A job with more pods than one look visits, and the progress of its check.
-    unfinished: Option<(JobId, Seen)>,
-    /// The number of looks so far.
-    looks: u64,
-    /// The earliest time at which the next job that contradicts itself may be rebuilt.
-    pub makes_anew_from: Time,
-}
-
-impl Audit {
-    /// Makes an audit that has visited nothing yet.
-    pub(crate) fn new(library: FunctionTable) -> Self {
-        Audit {
-            library,
-            last: None,
-            last_job: None,
-            unfinished: None,
-            looks: 0,
-            makes_anew_from: Time(0),
-        }
-    }
-}
 
 impl Core {
     /// Returns the number of looks that the audit has taken.

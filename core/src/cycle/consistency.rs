@@ -7,7 +7,8 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crate::Core;
+use crate::cycle::Core;
+use crate::cycle::walks::Seen;
 use crate::jobs::job::{Job, Member, PodOrder, Style};
 use crate::jobs::registry::Jobs;
 use crate::jobs::stage::Stage;
@@ -17,16 +18,6 @@ use fluxqueue_workload::{Pod, Uid};
 
 /// The least time between two rebuilds of a job, in milliseconds.
 const ANEW_MILLIS: i64 = 60_000;
-
-/// The progress of a check of one job's pods: a job may have more pods than one look visits.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Seen {
-    /// The last visited pod of those that count as alive.
-    alive: Option<PodOrder>,
-    /// The last visited pod of all, once those that count as alive have been visited.
-    of_all: Option<Uid>,
-    has_seen_alive: bool,
-}
 
 impl Core {
     /// Reports the contradictions that were found since the last call, and rebuilds the jobs that

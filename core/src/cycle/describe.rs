@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::Core;
+use crate::cycle::{Core, state_name};
 use crate::telling::blockers::Blockers;
 
 impl Core {
@@ -37,7 +37,7 @@ impl Core {
                     .map(|m| m.pod.id.to_string())
                     .collect();
                 let about = serde_json::json!({
-                    "state": crate::state_name(self.jobs.state(job)),
+                    "state": state_name(self.jobs.state(job)),
                     "priority": job.priority(),
                     "queuedAt": job.queued_at.map(|at| at.timestamp().to_string()),
                     "position": job.position,

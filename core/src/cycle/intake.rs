@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::names;
 
-use crate::Core;
+use crate::cycle::Core;
 use crate::jobs::job::Identity;
 use crate::jobs::registry::Jobs;
 use crate::timers::Timer;

@@ -1,9 +1,11 @@
 //! Outcomes of writes: each is handed to the part that requested the write.
 
+use crate::action::ActionId;
+use crate::cycle::Core;
+use crate::event::{Outcome, WriteOutcome};
 use crate::in_flight::InFlight;
 use crate::sound::Sound;
 use crate::timers::Timer;
-use crate::{ActionId, Core, Outcome, WriteOutcome};
 use fluxqueue_workload::ObjectKey;
 
 /// The pause in milliseconds before the removal of a stray FluxJob is tried again after a failure.

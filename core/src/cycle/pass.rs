@@ -2,15 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fluxion_sys::FunctionTable;
-
-use crate::Core;
-use crate::asking::Asking;
 use crate::backoff::Backoff;
-use crate::cycle::audit::Audit;
-use crate::cycle::review::Review;
-use crate::cycle::under_way::{Meanwhile, UnderWay, slice};
-use crate::jobs::clock::Clock;
+use crate::cycle::Core;
+use crate::cycle::under_way::slice;
+use crate::cycle::walks::{Meanwhile, UnderWay};
 use crate::jobs::job::Lifecycle;
 use crate::jobs::levels::open_wants;
 use crate::jobs::registry::Jobs;
@@ -19,52 +14,14 @@ use crate::sound::Sound;
 use crate::telling::lost::Lost;
 use crate::timers::Timer;
 use fluxqueue_machine::cluster::ChangedTerms;
-use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_machine::ledger::{Allocations, LevelWant};
 use fluxqueue_planner::plan::{Decision, News, Outcome, Plan, Walking};
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
-use fluxqueue_planner::{Planner, PlannerParts, Surroundings, plan};
-use fluxqueue_workload::Time;
+use fluxqueue_planner::{Planner, PlannerParts, plan};
 
 /// The pause between a walk that has moved reservations and the next one, if nothing else leads to
 /// a walk.
 const UNSETTLED: Backoff = Backoff { min_millis: 1_000, max_millis: 60_000 };
-
-/// The walk over the queue: the one under way, and the state that the last one saw. The review and
-/// the audit are here too: they run when there is no reason for a walk.
-pub(crate) struct Walks {
-    /// A walk that is not over yet.
-    pub under_way: Option<Box<UnderWay>>,
-    /// The number of consecutive walks that have moved reservations without news. The next walk,
-    /// which looks at the nodes they left behind, comes soon.
-    pub unsettled: u32,
-    /// True if that walk is due in this step.
-    pub settles: bool,
-    /// The versions that the last walk saw: while neither of them changes, only new requests are
-    /// tried.
-    pub seen_changes: u64,
-    pub seen_crowds: u64,
-    pub review: Review,
-    pub audit: Audit,
-    /// True until the promises of an earlier process are put back, before the first walk.
-    pub has_promises_to_put_back: bool,
-}
-
-impl Walks {
-    /// Makes one that has seen nothing yet. `library` rebuilds the graph when it is lost.
-    pub(crate) fn new(library: FunctionTable) -> Self {
-        Walks {
-            under_way: None,
-            unsettled: 0,
-            settles: false,
-            seen_changes: 0,
-            seen_crowds: 0,
-            review: Review::default(),
-            audit: Audit::new(library),
-            has_promises_to_put_back: false,
-        }
-    }
-}
 
 impl Core {
     /// Plans, if something has changed that the plan may rest on, and carries out the plan.
@@ -169,25 +126,7 @@ impl Core {
         self.agenda.lost = Lost::default();
         self.agenda.extended.clear();
         self.projecting().look_ahead_again();
-        self.take_up(meanwhile);
-    }
-
-    /// Lends the parts of the state that one walk over the queue reads, goes over and changes. The
-    /// walk avoids the nodes in `suspects`.
-    pub(crate) fn parts<'a>(
-        &'a mut self,
-        suspects: &'a RankSet,
-        now: Time,
-    ) -> (Asking<'a>, PlannerParts<'a>) {
-        let clock = Clock { now, ..self.clock };
-        let around = Surroundings {
-            queues: &self.queues,
-            suspects,
-            suspects_version: self.occupancy.suspects.version(),
-            now,
-        };
-        let asking = Asking { jobs: &self.jobs, queues: &self.queues, clock };
-        (asking, self.planner.parts(around))
+        self.walks.arrived = meanwhile.events;
     }
 
     /// Carries out a plan, and reports to the waiting requests.

@@ -1,7 +1,7 @@
 //! Promises of an earlier process: puts them back before the first walk, and when they are heard
 //! of.
 
-use crate::Core;
+use crate::cycle::Core;
 use crate::jobs::job::starts_job;
 use crate::records::times::time_of;
 use crate::sound::Sound;

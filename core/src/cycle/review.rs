@@ -10,34 +10,18 @@
 //! promises to pods that wait one by one are not on record, and no process knows those of the
 //! process before it: the review makes them again, around everything else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use crate::{Core, Timer};
-use fluxqueue_planner::plan::Kept;
+use crate::cycle::Core;
+use crate::cycle::walks::Review;
+use crate::timers::Timer;
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest};
-use fluxqueue_workload::Time;
 
 /// The quiet time in milliseconds after which a review begins.
 const CALM_MILLIS: i64 = 30_000;
 /// The number of classes that one walk reviews, and the pause in milliseconds until the next.
 const AT_ONCE: usize = 64;
 const PAUSE_MILLIS: i64 = 100;
-
-/// The progress of the review.
-#[derive(Debug, Default)]
-pub(crate) struct Review {
-    /// The time of the last walk that had another reason.
-    walked_at: Time,
-    /// The last class that was reviewed.
-    last: Option<ClassId>,
-    /// True if some classes are to be reviewed in this step.
-    is_due: bool,
-    /// True if the walk that follows is the first of the review.
-    is_begin: bool,
-    /// The promises on record when all others were last promised again, if nothing has happened
-    /// since but the consequences of that.
-    on_record: Option<BTreeMap<PendingRequest, Kept>>,
-}
 
 impl Core {
     /// Puts the review off, since the queue is walked for another reason: something has happened,

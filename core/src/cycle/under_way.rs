@@ -8,69 +8,29 @@
 //! Such a pod goes to no node for which news is waiting, and starts only if nodes are its sole
 //! condition. If its queue has limits, or allows no overtaking, the next walk decides.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_api::{WorkloadKind, names};
 
+use crate::cycle::Core;
+use crate::cycle::walks::{Meanwhile, UnderWay};
+use crate::event::Event;
 use crate::jobs::registry::Jobs;
 use crate::occupancy::Occupancy;
 use crate::settings::CoreSettings;
-use crate::{Core, Event};
 use fluxqueue_machine::cluster::volumes;
 use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_machine::ledger::Allocations;
-use fluxqueue_planner::plan::{Decision, Effort, Policies, Requests, Walking};
-use fluxqueue_planner::queue::{ClassId, PendingRequest, Place};
+use fluxqueue_planner::plan::{Decision, Effort, Policies, Requests};
+use fluxqueue_planner::queue::PendingRequest;
 use fluxqueue_planner::queues::Queues;
-use fluxqueue_workload::{NodeName, ObjectKey, OwnerKind, Phase, Pod, Time, Uid};
+use fluxqueue_workload::{NodeName, ObjectKey, OwnerKind, Phase, Pod, Uid};
 
 /// The number of waiting events at which the walk is finished in one go.
 const EVENTS_MAX: usize = 10_000;
 
 /// How many times in a row pods that have come may put a walk off.
 const YIELDS_MAX: u32 = 20;
-
-/// A walk over the queue, and the data that belongs to it from its beginning to its end.
-pub(crate) struct UnderWay {
-    pub walking: Walking<Allocations>,
-    /// The time at which it began. The walk plans as of this time until it ends.
-    pub now: Time,
-    /// The number of changes to allocations when it began.
-    pub changes: u64,
-    /// True if there were promises when it began.
-    pub was_promised: bool,
-    /// True if no pod may start beside it: it is the first walk of this process, or it repeats the
-    /// promises that are not on record, and until it is over not every node is kept for its future
-    /// job.
-    pub is_for_nobody_else: bool,
-    /// The requests with promises by an earlier leader that were heard of since the last walk.
-    pub heard: Vec<PendingRequest>,
-    /// The requests that had come in ahead of others since the last walk.
-    pub ahead: Vec<PendingRequest>,
-    /// The requests that had come since the last walk, by class.
-    pub arrivals: BTreeMap<ClassId, BTreeSet<Place>>,
-    pub meanwhile: Meanwhile,
-}
-
-/// The events that arrive while a walk is under way.
-#[derive(Default)]
-pub(crate) struct Meanwhile {
-    /// The events that wait to be taken up.
-    events: Vec<Event>,
-    /// The pods, FluxJobs and nodes that these events are about.
-    pods: BTreeSet<Uid>,
-    records: BTreeSet<ObjectKey>,
-    nodes: BTreeSet<NodeName>,
-    /// True if one of these events may matter to every job.
-    concerns_all: bool,
-    /// The lone pods that came and were taken up, and were not tried yet.
-    came: Vec<Uid>,
-    /// The classes of lone pods in which one was tried and did not fit.
-    tried: BTreeSet<ClassId>,
-    /// How many times in a row the walk was put off.
-    yields: u32,
-}
 
 impl Core {
     /// True if a pass is under way, and continues in the next step.
@@ -95,13 +55,6 @@ impl Core {
         };
         self.walks.under_way = Some(walk);
         to_take_up
-    }
-
-    /// Takes up the events that arrived during a walk that is over.
-    pub(crate) fn take_up(&mut self, meanwhile: Meanwhile) {
-        for event in meanwhile.events {
-            self.handle(event, self.clock.now);
-        }
     }
 
     /// Continues the walk under way, if there is one. Returns whether none is under way any more.
@@ -220,42 +173,6 @@ impl Core {
 fn record_of_lone(pod: &Pod) -> ObjectKey {
     let name = names::fluxjob_name(&pod.id.key.name, WorkloadKind::Pod, &pod.id.uid);
     ObjectKey::new(Arc::clone(&pod.id.key.namespace), name)
-}
-
-impl Meanwhile {
-    fn keep(&mut self, event: Event, fuller: Option<NodeName>) {
-        self.nodes.extend(fuller);
-        match &event {
-            Event::Pod(pod) => drop(self.pods.insert(pod.id.uid.clone())),
-            Event::PodGone(id) => drop(self.pods.insert(id.uid.clone())),
-            Event::FluxJob(object) => {
-                let (namespace, name) =
-                    (object.metadata.namespace.as_deref(), object.metadata.name.as_deref());
-                self.records.insert(ObjectKey::new(
-                    namespace.unwrap_or_default(),
-                    name.unwrap_or_default(),
-                ));
-            }
-            Event::Node(_)
-            | Event::NodeGone(..)
-            | Event::Controller(_)
-            | Event::ControllerGone(_)
-            | Event::FluxJobGone(_)
-            | Event::Quota(_)
-            | Event::QuotaGone(_)
-            | Event::ClockOffset(_)
-            | Event::Synced
-            | Event::Done(..) => {}
-            Event::PriorityClass(_)
-            | Event::PriorityClassGone(_)
-            | Event::Queue(_)
-            | Event::QueueGone(_)
-            | Event::Namespace(_)
-            | Event::NamespaceGone(_)
-            | Event::Storage(_) => self.concerns_all = true,
-        }
-        self.events.push(event);
-    }
 }
 
 /// Returns the node on which there may be less room than is known.

@@ -13,13 +13,14 @@ use std::sync::Arc;
 use fluxqueue_api::{BlockedBy, JobState, WorkloadKind};
 
 use crate::asking::Asking;
+use crate::cycle::Core;
+use crate::event::Event;
 use crate::jobs::clock::Clock;
 use crate::jobs::job::Job;
 use crate::jobs::registry::lifetimes::ended_by;
 use crate::lookahead::estimates::{Progress, Projection, Wants};
 use crate::telling::blockers::Blockers;
 use crate::telling::explain::queued_behind;
-use crate::{Core, Event};
 use fluxqueue_planner::plan::{Attempt, Effort, Outcome, Request, Requests};
 use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_planner::queues::Queues;
@@ -176,6 +177,7 @@ impl Core {
         }
         // Requests that the walk starts wait no more.
         self.finish_walking();
+        self.take_up_arrived();
         let projection = self.projecting().project_all()?;
         let mut stage =
             Core::new(self.settings.clone(), self.walks.audit.library, self.records.epoch).ok()?;
@@ -283,6 +285,7 @@ impl WhatIf {
         self.with.look_now(&everybody);
         self.without.look_now(&everybody);
         for id in &self.submitted {
+            // A submitted job that the stage refused has no entry.
             let Some(job) = self.stage.jobs.all.get(id) else { continue };
             let Some(first) =
                 job.pending.iter().find(|pending| !self.with.starts.contains_key(pending)).cloned()

@@ -9,7 +9,7 @@ use fluxqueue_api::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use crate::ActionId;
+use crate::action::ActionId;
 use crate::jobs::expected::Expected;
 use crate::jobs::nomination::Nomination;
 use crate::jobs::seats::{PodIndex, Seats};

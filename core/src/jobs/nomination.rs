@@ -1,6 +1,6 @@
 //! The nomination of a pod: the node that its status names until it is bound.
 
-use crate::ActionId;
+use crate::action::ActionId;
 use fluxqueue_workload::{NodeName, Time};
 
 /// The pause, in milliseconds, until a write is repeated that was based on an older version of the

@@ -8,6 +8,7 @@ mod apart;
 mod blocking;
 mod holding;
 pub(crate) mod lifetimes;
+mod walltimes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The stages of a pod from its arrival to its end, each with the data that the pod has in it.
 
-use crate::ActionId;
+use crate::action::ActionId;
 use fluxqueue_machine::ledger::Allocation;
 
 /// A pod's way to a node, with its slot for as long as it has one.

@@ -9,7 +9,7 @@ use crate::jobs::registry::Jobs;
 use crate::lookahead::Lookahead;
 use crate::lookahead::estimates::has_moved;
 use crate::records::record;
-use crate::timers::Timer;
+use crate::timers::{AGAIN_MILLIS, Timer};
 use fluxqueue_planner::queue::{JobId, PendingRequest};
 
 /// Says on record when jobs are expected to start, at a bounded rate.
@@ -89,11 +89,8 @@ impl Estimating<'_> {
 
     fn wake_for_estimates(&mut self) {
         if self.lookahead.estimates.is_anybody_waiting() {
-            let at = self
-                .lookahead
-                .estimates
-                .next_write()
-                .max(self.clock.now.plus_millis(crate::AGAIN_MILLIS));
+            let at =
+                self.lookahead.estimates.next_write().max(self.clock.now.plus_millis(AGAIN_MILLIS));
             self.agenda.timers.wake(Timer::Estimates, at);
         }
     }

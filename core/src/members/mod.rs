@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{EventReason, names, text};
 
+use crate::action::{EventKind, Subject};
 use crate::agenda::Agenda;
 use crate::intake::Intake;
 use crate::jobs::clock::Clock;
@@ -18,7 +19,6 @@ use crate::occupancy::{Foreign, Occupancy};
 use crate::records::Records;
 use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
-use crate::{EventKind, Subject};
 use fluxqueue_planner::Planner;
 use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::{ObjectRef, Phase, Pod};

@@ -13,9 +13,9 @@ use fluxqueue_api::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use crate::action::{EventKind, Subject};
 use crate::parts::Notices;
 use crate::sound::{Lookup, Sound};
-use crate::{EventKind, Subject};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::ObjectRef;
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{ConditionType, EventReason, text};
 
+use crate::action::{ActionKind, EventKind, Subject};
 use crate::agenda::Agenda;
 use crate::in_flight::InFlight;
 use crate::jobs::clock::Clock;
@@ -14,7 +15,6 @@ use crate::jobs::nomination;
 use crate::jobs::registry::Jobs;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
-use crate::{ActionKind, EventKind, Subject};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Time, Uid};
 

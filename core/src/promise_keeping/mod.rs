@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{EventReason, FluxJobStatus};
 
+use crate::action::{EventKind, Subject};
 use crate::agenda::{Agenda, overdue_from};
 use crate::intake::Intake;
 use crate::jobs::clock::Clock;
@@ -17,7 +18,6 @@ use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
 use crate::telling::readers::{Named, Reader};
 use crate::timers::Timer;
-use crate::{EventKind, Subject};
 use fluxqueue_machine::fluxion::{End, RankSet};
 use fluxqueue_machine::ledger::Allocation;
 use fluxqueue_planner::Planner;

@@ -7,15 +7,16 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedReason, EventReason, FluxQueueStatus, JobState, names};
 
+use crate::action::{ActionKind, EventKind, Subject};
 use crate::agenda::Agenda;
+use crate::event::WriteOutcome;
 use crate::in_flight::InFlight;
 use crate::jobs::clock::Clock;
 use crate::jobs::job::Job;
 use crate::jobs::registry::Jobs;
 use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
-use crate::timers::Timer;
-use crate::{ActionKind, EventKind, Subject, WriteOutcome};
+use crate::timers::{AGAIN_MILLIS, Timer};
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::{End, Rank, RankSet, Tenancy};
 use fluxqueue_machine::ledger::Allocation;
@@ -164,7 +165,7 @@ impl Queueing<'_> {
 
     /// Keeps the counts of a new process from being published for this time and a moment longer.
     pub(crate) fn counts_are_unsure_for(&mut self, millis: i64) {
-        let until = self.clock.now.plus_millis(millis.saturating_add(crate::AGAIN_MILLIS));
+        let until = self.clock.now.plus_millis(millis.saturating_add(AGAIN_MILLIS));
         self.agenda.counts_are_sure_from = self.agenda.counts_are_sure_from.max(until);
     }
 

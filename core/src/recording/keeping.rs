@@ -2,7 +2,7 @@
 
 use fluxqueue_api::WorkloadKind;
 
-use crate::ActionKind;
+use crate::action::ActionKind;
 use crate::in_flight::InFlight;
 use crate::jobs::job::Job;
 use crate::parts::Recording;

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
+use crate::action::{ActionId, ActionKind, Urgency};
 use crate::agenda::Agenda;
+use crate::event::WriteOutcome;
 use crate::in_flight::InFlight;
 use crate::intake::Intake;
 use crate::jobs::clock::Clock;
@@ -26,7 +28,6 @@ use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
 use crate::telling::Reporting;
 use crate::timers::Timer;
-use crate::{ActionId, ActionKind, Urgency, WriteOutcome};
 use fluxqueue_planner::Planner;
 use fluxqueue_planner::plan::Requests;
 use fluxqueue_planner::queue::JobId;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use fluxqueue_api::{FluxJob, WorkloadKind, WorkloadRef, names};
 use fluxqueue_workload::{ObjectKey, ObjectRef, Uid};
 
-use crate::ActionId;
+use crate::action::ActionId;
 use crate::records::on_record::OnRecord;
 use crate::records::stored::is_old_news;
 

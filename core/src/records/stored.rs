@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use fluxqueue_api::{ConditionType, FluxJob, FluxJobStatus, Overrides, PlacementRange};
 
+use crate::action::{ActionId, Urgency};
 use crate::backoff::Backoff;
+use crate::event::WriteOutcome;
 use crate::jobs::setbacks::pause_of_refused_writes;
-use crate::{ActionId, Urgency, WriteOutcome};
 use fluxqueue_workload::{Time, Uid};
 
 /// The pause after a failed write of a FluxJob.

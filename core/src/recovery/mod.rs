@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{FinishedReason, FluxJob, FluxJobStatus};
 
-use crate::ActionKind;
+use crate::action::ActionKind;
 use crate::agenda::Agenda;
 use crate::in_flight::InFlight;
 use crate::intake::Intake;

@@ -1,8 +1,8 @@
 //! The accounts of taken amounts go wrong, and are made right again.
 
 use super::*;
-use crate::cycle::consistency::Seen;
 use crate::cycle::consistency::contradiction_of_pods;
+use crate::cycle::walks::Seen;
 use crate::jobs::job::Job;
 use crate::jobs::stage::Stage;
 use fluxqueue_machine::fluxion::{End, Tenancy};

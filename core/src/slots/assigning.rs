@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::EventReason;
 
+use crate::action::{EventKind, Subject};
 use crate::binding::suspects::REFUSALS_TOLD;
 use crate::jobs::grouping;
 use crate::jobs::job::{Member, RetainedSlot, Seating};
@@ -20,7 +21,6 @@ use crate::sight::PlannedEnd;
 use crate::slots::volumes::choose_volumes;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
-use crate::{EventKind, Subject};
 use fluxqueue_machine::fluxion::{End, Tenancy};
 use fluxqueue_machine::ledger::{Allocation, valid};
 use fluxqueue_planner::promises::Promise;

@@ -1,6 +1,6 @@
 //! Nominations of pods that have a slot: when they are written, and withdrawn.
 
-use crate::ActionKind;
+use crate::action::ActionKind;
 use crate::in_flight::InFlight;
 use crate::jobs::nomination::SOON_MILLIS;
 use crate::parts::Slots;

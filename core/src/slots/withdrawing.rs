@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedReason, names};
 
-use crate::ActionKind;
+use crate::action::ActionKind;
 use crate::in_flight::InFlight;
 use crate::jobs::job::{Lifecycle, Style};
 use crate::jobs::setbacks::{FirstPause, Setback};

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedReason, EventReason, names};
 
+use crate::action::{EventKind, Subject};
 use crate::agenda::Agenda;
 use crate::intake::Intake;
 use crate::jobs::clock::Clock;
@@ -26,7 +27,6 @@ use crate::recovery::ended_as;
 use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
-use crate::{EventKind, Subject};
 use fluxqueue_planner::Planner;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_planner::queues::Queues;

@@ -13,10 +13,11 @@ use crate::jobs::expected::Expected;
 use crate::parts::Telling;
 use crate::records::times::micro_time;
 use crate::sound::{Lookup, Sound};
+use crate::telling::Report;
 use crate::telling::blockers::{Blocker, Blockers};
 use crate::telling::holders::Holder;
 use crate::telling::readers::Named;
-use crate::timers::Timer;
+use crate::timers::{AGAIN_MILLIS, Timer};
 use fluxqueue_machine::fluxion::{Forecast, RankSet};
 use fluxqueue_planner::plan::{Attempt, Group, Outcome};
 use fluxqueue_planner::promises::Promise;
@@ -62,14 +63,6 @@ impl Reported {
     fn of(attempt: &Attempt) -> Option<&Self> {
         attempt.reported.as_deref()?.downcast_ref()
     }
-}
-
-/// A class that is to be reported, and the progress of that.
-#[derive(Debug)]
-pub(crate) struct Report {
-    class: ClassId,
-    /// The first request that has not been reported.
-    from: Option<Place>,
 }
 
 impl Telling<'_> {
@@ -143,9 +136,7 @@ impl Telling<'_> {
             if places.len() > left {
                 let from = places.last().cloned();
                 self.reporting.reports.push_front(Report { class: telling.class, from });
-                self.agenda
-                    .timers
-                    .wake(Timer::Again, self.clock.now.plus_millis(crate::AGAIN_MILLIS));
+                self.agenda.timers.wake(Timer::Again, self.clock.now.plus_millis(AGAIN_MILLIS));
                 return;
             }
             left -= places.len();

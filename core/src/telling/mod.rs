@@ -15,7 +15,6 @@ pub(crate) mod unready;
 
 use std::collections::VecDeque;
 
-use explain::Report;
 use positions::Positions;
 
 use crate::agenda::Agenda;
@@ -24,6 +23,7 @@ use crate::jobs::registry::Jobs;
 use crate::occupancy::Occupancy;
 use crate::settings::CoreSettings;
 use fluxqueue_planner::Planner;
+use fluxqueue_planner::queue::{ClassId, Place};
 use fluxqueue_planner::queues::Queues;
 
 /// Finds words for the outcome of an attempt: why a request waits, and at which place.
@@ -36,6 +36,14 @@ pub(crate) struct Telling<'a> {
     pub occupancy: &'a Occupancy,
     pub reporting: &'a mut Reporting,
     pub agenda: &'a mut Agenda,
+}
+
+/// A class that is to be reported, and the progress of that.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub class: ClassId,
+    /// The first request that has not been reported.
+    pub from: Option<Place>,
 }
 
 /// The reports that are still to be made to waiting requests.

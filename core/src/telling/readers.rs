@@ -6,7 +6,7 @@
 
 use fluxqueue_workload::ObjectKey;
 
-use crate::CoreSettings;
+use crate::settings::CoreSettings;
 
 const A_JOB: &str = "a job of another namespace";
 const A_POD: &str = "a pod of another namespace";

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use fluxqueue_planner::queues::QueueLoad;
+use starts::seconds;
 pub use starts::{EstimateSaid, Hours, StartErrors, Waits};
 
 use fluxqueue_planner::plan::Delay;
@@ -181,14 +182,6 @@ impl DurationCounts {
     fn bound_micros(bucket: usize) -> u64 {
         10_000 << bucket
     }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "sums of durations stay far below 2^53 microseconds"
-)]
-fn seconds(micros: u64) -> f64 {
-    micros as f64 / 1e6
 }
 
 #[cfg(test)]

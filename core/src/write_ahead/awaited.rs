@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use fluxqueue_api::EventReason;
 
+use crate::action::{EventKind, Subject};
 use crate::parts::WriteAhead;
 use crate::records::awaited::WAIT_MILLIS;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
-use crate::{EventKind, Subject};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{ObjectRef, Uid};
 

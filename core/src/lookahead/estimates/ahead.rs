@@ -3,7 +3,6 @@
 
 use super::projection::{Projection, Remains};
 
-use crate::Core;
 use fluxqueue_workload::Time;
 
 /// The progress of looking ahead.
@@ -22,12 +21,4 @@ pub(crate) struct LookingAhead {
     pub(crate) yields: u32,
     /// The number of slices so far.
     pub(crate) slices: u64,
-}
-
-impl Core {
-    /// Returns the number of slices of looking ahead. Each has a step of its own, as far as
-    /// possible.
-    pub fn slices_ahead(&self) -> u64 {
-        self.lookahead.ahead.slices
-    }
 }

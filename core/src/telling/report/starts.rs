@@ -68,8 +68,7 @@ impl Hours {
     /// Returns the bucket bounds in seconds (the last is infinite), each with the number of times
     /// in its bucket, not accumulated.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
-        let bounds =
-            BOUNDS.iter().map(|bound| super::seconds(bound * MICROS)).chain([f64::INFINITY]);
+        let bounds = BOUNDS.iter().map(|bound| seconds(bound * MICROS)).chain([f64::INFINITY]);
         bounds.zip(self.counts)
     }
 
@@ -80,7 +79,7 @@ impl Hours {
 
     /// Returns their sum, in seconds.
     pub fn sum_seconds(&self) -> f64 {
-        super::seconds(self.sum_micros)
+        seconds(self.sum_micros)
     }
 }
 
@@ -113,6 +112,15 @@ impl StartErrors {
         let later = self.later.iter().map(|(said, hours)| (*said, "later", hours));
         later.chain(self.earlier.iter().map(|(said, hours)| (*said, "earlier", hours)))
     }
+}
+
+/// Returns a number of microseconds in seconds.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "sums of durations stay far below 2^53 microseconds"
+)]
+pub(super) fn seconds(micros: u64) -> f64 {
+    micros as f64 / 1e6
 }
 
 #[cfg(test)]

@@ -168,6 +168,7 @@ impl Neighbours {
             topology, occupants, repellers, namespaces, crowds, changes, askers, ..
         } = self;
         let pod = occupants.get(id).or_defect("no such occupant");
+        // Nothing changes.
         let Some(pod) = pod.filter(|pod| pod.endless != endless) else { return };
         repellers.set_endless(topology, pod.rank, &pod.shape.constraints.repels, endless);
         for (at, part) in askers.of(&pod.labels) {

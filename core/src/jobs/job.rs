@@ -24,7 +24,7 @@ use fluxqueue_machine::fluxion::Tenancy;
 use fluxqueue_machine::ledger::{Allocation, LevelWants};
 use fluxqueue_planner::plan::Kept;
 use fluxqueue_planner::queue::{JobId, PendingRequest, QueueId};
-use fluxqueue_planner::queues::{Standing, Walltimes};
+use fluxqueue_planner::queues::{QueueStanding, Walltimes};
 use fluxqueue_workload::{ObjectKey, Pod, Time, Uid};
 
 /// The difference in microseconds below which two starts are the same one. Starts are whole seconds
@@ -155,7 +155,7 @@ pub(crate) struct InQueue {
     /// The name that the workload states.
     pub said: Option<Arc<str>>,
     /// The queue's answer to the job.
-    pub standing: Standing,
+    pub standing: QueueStanding,
     pub walltimes: Walltimes,
     /// True if the queue existed at some time and admitted the job.
     pub had_place: bool,
@@ -461,8 +461,8 @@ impl InQueue {
 
     /// True if no job starts from the queue.
     pub(crate) fn is_held(&self) -> bool {
-        matches!(self.standing, Standing::Stopped | Standing::Invalid)
-            || (self.standing == Standing::Missing && self.had_place)
+        matches!(self.standing, QueueStanding::Stopped | QueueStanding::Invalid)
+            || (self.standing == QueueStanding::Missing && self.had_place)
     }
 }
 

@@ -5,7 +5,7 @@ use fluxqueue_api::BlockedReason;
 use crate::jobs::job::{InQueue, Job, Suspended};
 use crate::parts::Refresh;
 use crate::queueing::quotas;
-use fluxqueue_planner::queues::Standing;
+use fluxqueue_planner::queues::QueueStanding;
 use fluxqueue_workload::{Lifetime, Pod, Time, Uid};
 
 /// The reason of PodScheduled as long as a pod has gates, in the words of the API server.
@@ -33,21 +33,21 @@ impl Refresh<'_> {
     pub(crate) fn kept_out_by_queue(&self, job: &Job) -> Option<(BlockedReason, String)> {
         let InQueue { name, standing, walltimes, had_place, .. } = &job.queue;
         match standing {
-            Standing::Open => {}
-            Standing::OtherKinds => {
+            QueueStanding::Open => {}
+            QueueStanding::OtherKinds => {
                 let text = format!(
                     "FluxQueue {name} takes no {}: see its spec.workloadKinds",
                     job.kind.as_str()
                 );
                 return Some((BlockedReason::QueueNotUsable, text));
             }
-            Standing::Stopped => {
+            QueueStanding::Stopped => {
                 return Some((
                     BlockedReason::Held,
                     format!("its queue is stopped: spec.stopPolicy of FluxQueue {name} is Hold"),
                 ));
             }
-            Standing::Invalid => {
+            QueueStanding::Invalid => {
                 let trouble = self.queues.object(name).and_then(|queue| queue.trouble.as_deref());
                 let trouble = trouble.unwrap_or("its spec cannot be read");
                 return Some((
@@ -55,19 +55,19 @@ impl Refresh<'_> {
                     format!("FluxQueue {name} cannot be used: {trouble}"),
                 ));
             }
-            Standing::Missing if *had_place => {
+            QueueStanding::Missing if *had_place => {
                 return Some((
                     BlockedReason::Held,
                     format!("its queue was deleted: there is no FluxQueue {name} any more"),
                 ));
             }
-            Standing::Missing => {
+            QueueStanding::Missing => {
                 return Some((
                     BlockedReason::QueueNotUsable,
                     format!("there is no FluxQueue {name}"),
                 ));
             }
-            Standing::Closed => {
+            QueueStanding::Closed => {
                 let text = format!(
                     "FluxQueue {name} is not for namespace {}: see its spec.namespaceSelector",
                     job.key.namespace

@@ -19,14 +19,14 @@ pub(super) struct Fills(Vec<Fill>);
 /// The size and use of a node.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Fill {
-    pub(super) cpu: Part,
-    pub(super) memory: Part,
-    pods: Part,
+    pub(super) cpu: Amount,
+    pub(super) memory: Amount,
+    pods: Amount,
 }
 
 /// One resource of a node.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Part {
+pub(super) struct Amount {
     pub(super) size: u64,
     pub(super) used: u64,
     /// Pods there that ask for none of it.
@@ -103,8 +103,8 @@ impl Fill {
 
     /// What would be used of CPU and memory with one more pod, which counts for something whatever
     /// it asks for.
-    pub(super) fn with(&self, wanted: &Wanted) -> [(Part, u64); 2] {
-        let counted = |part: Part, amount: u64, silent: u64| {
+    pub(super) fn with(&self, wanted: &Wanted) -> [(Amount, u64); 2] {
+        let counted = |part: Amount, amount: u64, silent: u64| {
             let more = if amount == 0 { silent } else { amount };
             (
                 part,
@@ -118,7 +118,7 @@ impl Fill {
     }
 }
 
-impl Part {
+impl Amount {
     fn has(self, amount: u64) -> bool {
         amount == 0 || self.used.saturating_add(amount) <= self.size
     }

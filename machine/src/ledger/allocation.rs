@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::booked::Booking;
+use super::booked::BookingId;
 use crate::cluster::Cluster;
 use crate::fluxion::{End, Rank, Tenancy};
 use fluxqueue_workload::{NodeName, Shape};
@@ -35,8 +35,8 @@ pub type Allocations = Vec<Vec<Vec<Allocation>>>;
 
 impl Allocation {
     /// Returns its booking, which is the same in copies of the ledger.
-    pub fn booking(&self) -> Booking {
-        Booking { gid: self.gid, rank: self.rank, number: self.number }
+    pub fn booking(&self) -> BookingId {
+        BookingId { gid: self.gid, rank: self.rank, number: self.number }
     }
 }
 

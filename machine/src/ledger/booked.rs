@@ -9,7 +9,7 @@ use fluxqueue_workload::Shape;
 
 /// Which allocation. In order they are as the graph knows their jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Booking {
+pub struct BookingId {
     /// The job number in the graph.
     pub gid: u64,
     /// Its node's rank.
@@ -135,12 +135,12 @@ impl AllBooked {
 
     /// Returns the bookings with a known end, and the end, on this number of nodes from this rank
     /// on.
-    pub(crate) fn ends(&self, from: Rank, ranks: usize) -> impl Iterator<Item = (i64, Booking)> {
+    pub(crate) fn ends(&self, from: Rank, ranks: usize) -> impl Iterator<Item = (i64, BookingId)> {
         let on_nodes = (from..).zip(self.by_rank.iter().skip(from as usize).take(ranks));
         on_nodes.flat_map(|(rank, on_node)| {
             on_node.iter().filter_map(move |booked| match booked.end {
                 End::At(end) => {
-                    Some((end, Booking { gid: booked.gid, rank, number: booked.number }))
+                    Some((end, BookingId { gid: booked.gid, rank, number: booked.number }))
                 }
                 End::Eventually | End::Never => None,
             })

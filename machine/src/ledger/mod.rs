@@ -29,7 +29,7 @@ use fluxqueue_workload::{Lifetime, NodeName, Pod, Resources, Shape, Time};
 use requests::{label_of, with_request};
 
 pub use allocation::{Allocation, Allocations, valid};
-pub use booked::Booking;
+pub use booked::BookingId;
 pub use changes::{Change, Changes};
 pub use requests::{GroupRequest, LevelWant, LevelWants, Slice, SlotRequest};
 pub use reservation::{Remade, Reservation};
@@ -350,7 +350,11 @@ impl Ledger {
     }
 
     /// In a copy: gives back an allocation that remains with its owner, which does not learn of it.
-    pub fn free_booked(&mut self, cluster: &mut Cluster, Booking { rank, number, .. }: Booking) {
+    pub fn free_booked(
+        &mut self,
+        cluster: &mut Cluster,
+        BookingId { rank, number, .. }: BookingId,
+    ) {
         // In a copy the node may be gone, with its bookings.
         let Some(booked) = self.booked.remove(rank, number) else { return };
         let change = match booked.end {
@@ -374,7 +378,7 @@ impl Ledger {
         &self,
         from: Rank,
         nodes: usize,
-    ) -> (impl Iterator<Item = (i64, Booking)>, Option<Rank>) {
+    ) -> (impl Iterator<Item = (i64, BookingId)>, Option<Rank>) {
         let next = from.saturating_add(Rank::try_from(nodes).unwrap_or(Rank::MAX));
         (self.booked.ends(from, nodes), (next < self.booked.end_of_ranks()).then_some(next))
     }

@@ -48,7 +48,7 @@ pub struct Queues {
 
 /// The answer of a queue to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Standing {
+pub enum QueueStanding {
     /// It may wait and start.
     #[default]
     Open,
@@ -158,17 +158,21 @@ impl Queues {
     }
 
     /// Returns the answer of a queue to jobs of a kind, in a namespace.
-    pub fn standing(&self, queue: &str, namespace: &str, kind: WorkloadKind) -> Standing {
+    pub fn standing(&self, queue: &str, namespace: &str, kind: WorkloadKind) -> QueueStanding {
         let Some(object) = self.objects.get(queue) else {
-            return if queue == names::QUEUE_DEFAULT { Standing::Open } else { Standing::Missing };
+            return if queue == names::QUEUE_DEFAULT {
+                QueueStanding::Open
+            } else {
+                QueueStanding::Missing
+            };
         };
         let known = self.namespaces.get(namespace).map(|namespace| &**namespace);
         match object.rules.stop {
-            _ if object.accepted.is_none() => Standing::Invalid,
-            _ if !object.rules.admits(namespace, known) => Standing::Closed,
-            _ if !object.rules.takes(kind) => Standing::OtherKinds,
-            StopPolicy::Hold => Standing::Stopped,
-            StopPolicy::None => Standing::Open,
+            _ if object.accepted.is_none() => QueueStanding::Invalid,
+            _ if !object.rules.admits(namespace, known) => QueueStanding::Closed,
+            _ if !object.rules.takes(kind) => QueueStanding::OtherKinds,
+            StopPolicy::Hold => QueueStanding::Stopped,
+            StopPolicy::None => QueueStanding::Open,
         }
     }
 

@@ -13,7 +13,7 @@ use crate::asking::Asking;
 use crate::jobs::clock::Clock;
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::{End, Rank, RankSet};
-use fluxqueue_machine::ledger::{Allocations, Booking, Ledger};
+use fluxqueue_machine::ledger::{Allocations, BookingId, Ledger};
 use fluxqueue_planner::plan::{Attempt, Effort, News, Pending, Request, Requests, Walking};
 use fluxqueue_planner::promises::Promises;
 use fluxqueue_planner::queue::{PendingRequest, Place, QueueId};
@@ -46,11 +46,11 @@ pub(crate) struct Projection {
     now: Time,
     planner: Planner,
     /// The bookings that end, by the second, on nodes before the next one to be read.
-    ends: BTreeMap<i64, Vec<Booking>>,
+    ends: BTreeMap<i64, Vec<BookingId>>,
     next_rank: Option<Rank>,
     /// The bookings that have ended by this instant and are still to be given back, the last one
     /// first.
-    ending: Vec<Booking>,
+    ending: Vec<BookingId>,
     /// The walk under way at this instant.
     walking: Option<Box<Walking<Allocations>>>,
     /// The requests that still have no start.

@@ -9,7 +9,7 @@ use super::nominees::Nominees;
 use super::occupants::Occupant;
 use super::part::Part;
 use super::tally::{SpreadTally, Tally};
-use super::topology::{Domain, KeyId, Topology};
+use super::topology::{Domain, DomainTable, KeyId};
 use crate::cluster::filters::{self, Rejection};
 use crate::cluster::node::Node;
 use crate::cluster::presence::Presence;
@@ -89,7 +89,7 @@ impl OwnTerms {
 
 impl Crowd {
     /// Nobody is counted yet.
-    pub(super) fn new(constraints: &Constraints, topology: &mut Topology) -> Self {
+    pub(super) fn new(constraints: &Constraints, topology: &mut DomainTable) -> Self {
         let mut tally = |key: &_| Tally::new(topology.key(key));
         let near = constraints.near.iter().map(|term| tally(&term.topology_key)).collect();
         let apart: Vec<Tally> =
@@ -175,7 +175,13 @@ impl Crowd {
 
     /// A pod that this part counts comes to a node, or leaves it; or is nominated to it, or is not
     /// any more.
-    pub(super) fn count(&mut self, part: Part, pod: &Occupant, comes: bool, topology: &Topology) {
+    pub(super) fn count(
+        &mut self,
+        part: Part,
+        pod: &Occupant,
+        comes: bool,
+        topology: &DomainTable,
+    ) {
         let rank = pod.rank;
         if pod.presence == Presence::Nominated {
             return self.nominees.count(part, rank, comes);
@@ -212,7 +218,7 @@ impl Crowd {
         part: Part,
         rank: Rank,
         endless: bool,
-        topology: &Topology,
+        topology: &DomainTable,
     ) {
         let Part::Apart(at) = part else { return };
         let tally = &mut self.apart_for_ever[at];
@@ -221,7 +227,7 @@ impl Crowd {
     }
 
     /// A node came, or has changed. Its pods come afterwards.
-    pub(super) fn add_node(&mut self, rank: Rank, topology: &Topology) {
+    pub(super) fn add_node(&mut self, rank: Rank, topology: &DomainTable) {
         let Some(node) = topology.node(rank).or_defect("a node that came is not there") else {
             return;
         };
@@ -256,7 +262,7 @@ impl Crowd {
     }
 
     /// A node goes, or is about to change. Its pods have left before.
-    pub(super) fn remove_node(&mut self, rank: Rank, topology: &Topology) {
+    pub(super) fn remove_node(&mut self, rank: Rank, topology: &DomainTable) {
         for tally in self.spreads.iter_mut().chain(&mut self.preferred_spreads) {
             if let Some(domain) =
                 topology.domain(tally.key(), rank).filter(|_| tally.counts_on(rank))
@@ -272,7 +278,7 @@ impl Crowd {
         &self,
         rank: Rank,
         own: &OwnTerms,
-        topology: &Topology,
+        topology: &DomainTable,
         with: bool,
     ) -> Option<Rejection> {
         for (at, says) in self.says.spreads.iter().enumerate() {
@@ -311,7 +317,7 @@ impl Crowd {
 
     /// Returns how many pods have to leave the domains of a node, over all spread constraints,
     /// before one more may come.
-    pub(super) fn too_many(&self, rank: Rank, own: &OwnTerms, topology: &Topology) -> u32 {
+    pub(super) fn too_many(&self, rank: Rank, own: &OwnTerms, topology: &DomainTable) -> u32 {
         let of_constraint = |(at, tally): (usize, &SpreadTally)| {
             topology
                 .domain(tally.key(), rank)
@@ -320,7 +326,7 @@ impl Crowd {
         self.spreads.iter().enumerate().map(of_constraint).sum()
     }
 
-    fn is_near(&self, rank: Rank, own: &OwnTerms, topology: &Topology, with: bool) -> bool {
+    fn is_near(&self, rank: Rank, own: &OwnTerms, topology: &DomainTable, with: bool) -> bool {
         if with && self.nominees.on(Part::Near, rank) > 0 {
             return self.near.iter().all(|tally| topology.domain(tally.key, rank).is_some());
         }
@@ -338,7 +344,7 @@ impl Crowd {
     pub(super) fn crowding(
         &self,
         rank: Rank,
-        topology: &Topology,
+        topology: &DomainTable,
         of: impl Fn(KeyId) -> bool,
     ) -> i64 {
         let count = |tallies: &[SpreadTally]| -> i64 {
@@ -358,7 +364,7 @@ impl Crowd {
     }
 
     /// The domains of the term of required affinity that has most.
-    pub(super) fn narrowest_domains(&self, topology: &Topology) -> Vec<RankSet> {
+    pub(super) fn narrowest_domains(&self, topology: &DomainTable) -> Vec<RankSet> {
         let keys = self.near.iter().map(|tally| tally.key);
         let narrowest = keys.max_by_key(|key| topology.domains(*key).count());
         let of_key = |key| {
@@ -378,7 +384,7 @@ impl Crowd {
     pub(super) fn closed(
         &self,
         own: &OwnTerms,
-        topology: &Topology,
+        topology: &DomainTable,
         present: &RankSet,
         until: Until,
     ) -> Vec<(RankSet, Rejection)> {
@@ -407,7 +413,7 @@ impl Crowd {
     /// closed now.
     pub(super) fn closed_for_good(
         &self,
-        topology: &Topology,
+        topology: &DomainTable,
         present: &RankSet,
         until: Until,
     ) -> Vec<(RankSet, Rejection)> {
@@ -427,7 +433,7 @@ impl Crowd {
     }
 
     /// Returns the nodes in the domains of pods that the pod has to be apart from.
-    fn met(&self, topology: &Topology, until: Until) -> RankSet {
+    fn met(&self, topology: &DomainTable, until: Until) -> RankSet {
         let tallies = match until {
             Until::Now => &self.apart,
             Until::ForEver => &self.apart_for_ever,
@@ -457,7 +463,7 @@ impl Crowd {
     }
 
     /// The nodes that required affinity lets the pod use.
-    fn near_nodes(&self, own: &OwnTerms, topology: &Topology) -> RankSet {
+    fn near_nodes(&self, own: &OwnTerms, topology: &DomainTable) -> RankSet {
         let mut near: Option<RankSet> = None;
         let is_first = self.is_first(own);
         for tally in &self.near {

@@ -42,7 +42,7 @@ use occupants::{Occupant, Occupants};
 use opinions::Opinions;
 use repellers::Repellers;
 use tally::Tally;
-use topology::Topology;
+use topology::DomainTable;
 
 pub use company::Company;
 pub(super) use company::Until;
@@ -57,7 +57,7 @@ pub use repellers::ChangedTerms;
 /// The pods on nodes, and what asks about them.
 #[derive(Debug, Clone, Default)]
 pub struct Neighbours {
-    topology: Topology,
+    topology: DomainTable,
     occupants: Occupants,
     repellers: Repellers,
     opinions: Opinions,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::namespaces::Namespaces;
 use super::tally::Tally;
 use super::terms::Terms;
-use super::topology::{KeyId, Topology};
+use super::topology::{DomainTable, KeyId};
 use crate::fluxion::Rank;
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::Constraints;
@@ -31,7 +31,7 @@ impl Opinions {
     /// A pod of these constraints comes to a node, or leaves it.
     pub(super) fn count(
         &mut self,
-        topology: &mut Topology,
+        topology: &mut DomainTable,
         rank: Rank,
         constraints: &Constraints,
         comes: bool,

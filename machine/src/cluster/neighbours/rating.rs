@@ -4,7 +4,7 @@
 
 use super::crowd::Crowd;
 use super::tally::Tally;
-use super::topology::Topology;
+use super::topology::DomainTable;
 use crate::fluxion::Rank;
 
 /// The label by which each node is a domain.
@@ -26,7 +26,7 @@ pub(crate) struct Ratings {
 pub(super) fn rate(
     opinions: Vec<(bool, &Tally)>,
     crowd: Option<&Crowd>,
-    topology: &Topology,
+    topology: &DomainTable,
     ranks: &[Rank],
 ) -> Ratings {
     let mut terms: Vec<(i64, &Tally)> =
@@ -46,7 +46,7 @@ pub(super) fn rate(
 }
 
 /// Returns how crowded the domains of each node are, by all constraints that may be broken.
-fn crowded(crowd: &Crowd, ranks: &[Rank], topology: &Topology) -> Vec<Option<i64>> {
+fn crowded(crowd: &Crowd, ranks: &[Rank], topology: &DomainTable) -> Vec<Option<i64>> {
     let constraints = &crowd.says.preferred_spreads;
     if constraints.is_empty() {
         return Vec::new();

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::crowd;
 use super::namespaces::Namespaces;
-use super::topology::{KeyId, Topology};
+use super::topology::{DomainTable, KeyId};
 use crate::fluxion::RankSet;
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::{PodSelector, PodTerm, SpreadConstraint};
 
 /// The labels of nodes and namespaces, by which terms reach.
 pub struct Reach<'a> {
-    pub(super) topology: &'a mut Topology,
+    pub(super) topology: &'a mut DomainTable,
     pub(super) namespaces: &'a Namespaces,
 }
 

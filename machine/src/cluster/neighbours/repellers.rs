@@ -6,7 +6,7 @@ use super::company::Until;
 use super::namespaces::Namespaces;
 use super::tally::Tally;
 use super::terms::Terms;
-use super::topology::{KeyId, Topology};
+use super::topology::{DomainTable, KeyId};
 use crate::cluster::presence::Presence;
 use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::Pod;
@@ -107,7 +107,7 @@ impl Repellers {
 
     /// Lets these terms keep their numbers while a pod that has them is away for a question:
     /// waiting pods have noted the terms that repel them by these numbers.
-    pub(super) fn pin(&mut self, topology: &mut Topology, terms: &[PodTerm]) {
+    pub(super) fn pin(&mut self, topology: &mut DomainTable, terms: &[PodTerm]) {
         self.terms.pin(topology, terms);
     }
 
@@ -131,7 +131,7 @@ impl Repellers {
     /// A pod with these terms is on a node, or nominated to it, and perhaps never ends.
     pub(super) fn add(
         &mut self,
-        topology: &mut Topology,
+        topology: &mut DomainTable,
         (rank, presence): (Rank, Presence),
         terms: &[PodTerm],
         endless: bool,
@@ -154,7 +154,7 @@ impl Repellers {
     /// Takes back a [`Repellers::add`].
     pub(super) fn remove(
         &mut self,
-        topology: &Topology,
+        topology: &DomainTable,
         (rank, presence): (Rank, Presence),
         terms: &[PodTerm],
         endless: bool,
@@ -177,7 +177,7 @@ impl Repellers {
     /// A pod with these terms, which is on a node, never ends, or has an end after all.
     pub(super) fn set_endless(
         &mut self,
-        topology: &mut Topology,
+        topology: &mut DomainTable,
         rank: Rank,
         terms: &[PodTerm],
         endless: bool,
@@ -206,7 +206,7 @@ impl Repellers {
     /// it.
     pub(super) fn repel(
         &self,
-        topology: &Topology,
+        topology: &DomainTable,
         rank: Rank,
         pod: &Pod,
         namespaces: &Namespaces,
@@ -222,7 +222,7 @@ impl Repellers {
     /// kept by pods that are nominated to them.
     pub(super) fn closed(
         &self,
-        topology: &Topology,
+        topology: &DomainTable,
         pod: &Pod,
         namespaces: &Namespaces,
         until: Until,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::topology::{Domain, KeyId, Topology};
+use super::topology::{Domain, DomainTable, KeyId};
 use crate::fluxion::{Rank, RankSet};
 
 /// How many pods there are in each domain of a label; pods on nodes without the label are not
@@ -59,7 +59,7 @@ impl Tally {
     }
 
     /// Adds the nodes of all domains that have a pod.
-    pub(super) fn add_occupied_to(&self, nodes: &mut RankSet, topology: &Topology) {
+    pub(super) fn add_occupied_to(&self, nodes: &mut RankSet, topology: &DomainTable) {
         for (domain, count) in (0..).zip(&self.counts) {
             if *count > 0 {
                 nodes.union_with(topology.members(self.key, domain));

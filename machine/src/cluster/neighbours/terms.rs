@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::interest::Interest;
 use super::namespaces::Namespaces;
 use super::tally::Tally;
-use super::topology::{KeyId, Topology};
+use super::topology::{DomainTable, KeyId};
 use crate::fluxion::Rank;
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::PodTerm;
@@ -46,7 +46,7 @@ impl Terms {
     /// Adds this term of a pod on a node, with its weight. True if no pod had it.
     pub(super) fn add(
         &mut self,
-        topology: &mut Topology,
+        topology: &mut DomainTable,
         rank: Rank,
         says: &PodTerm,
         amount: u32,
@@ -57,14 +57,19 @@ impl Terms {
     }
 
     /// Adds this term of a pod that is only nominated to a node. True if no pod had it.
-    pub(super) fn nominate(&mut self, topology: &mut Topology, rank: Rank, says: &PodTerm) -> bool {
+    pub(super) fn nominate(
+        &mut self,
+        topology: &mut DomainTable,
+        rank: Rank,
+        says: &PodTerm,
+    ) -> bool {
         let (term, is_new) = self.one_more(topology, says);
         *term.nominated.entry(rank).or_default() += 1;
         is_new
     }
 
     /// Lets these terms keep their numbers, whichever pod leaves its node, until [`Terms::unpin`].
-    pub(super) fn pin(&mut self, topology: &mut Topology, terms: &[PodTerm]) {
+    pub(super) fn pin(&mut self, topology: &mut DomainTable, terms: &[PodTerm]) {
         for says in terms {
             self.one_more(topology, says);
         }
@@ -77,7 +82,7 @@ impl Terms {
         }
     }
 
-    fn one_more(&mut self, topology: &mut Topology, says: &PodTerm) -> (&mut Term, bool) {
+    fn one_more(&mut self, topology: &mut DomainTable, says: &PodTerm) -> (&mut Term, bool) {
         let known = self.numbers.get(says).copied();
         let number = known.unwrap_or_else(|| self.know(topology, says));
         let term = self.by_number.get_mut(&number).expect("it is known");
@@ -85,7 +90,7 @@ impl Terms {
         (term, known.is_none())
     }
 
-    fn know(&mut self, topology: &mut Topology, says: &PodTerm) -> u32 {
+    fn know(&mut self, topology: &mut DomainTable, says: &PodTerm) -> u32 {
         self.next += 1;
         self.numbers.insert(says.clone(), self.next);
         if let Some(requirements) = &says.pods.labels {
@@ -102,7 +107,7 @@ impl Terms {
     /// Takes back a [`Terms::add`]. True if no pod has the term any more.
     pub(super) fn remove(
         &mut self,
-        topology: &Topology,
+        topology: &DomainTable,
         rank: Rank,
         says: &PodTerm,
         amount: u32,
@@ -158,7 +163,7 @@ impl Terms {
     pub(super) fn nominated<'a>(
         &'a self,
         number: u32,
-        topology: &'a Topology,
+        topology: &'a DomainTable,
     ) -> impl Iterator<Item = Rank> + 'a {
         let Term { nominated, tally, .. } = &self.by_number[&number];
         nominated.keys().copied().filter(|rank| topology.domain(tally.key, *rank).is_some())

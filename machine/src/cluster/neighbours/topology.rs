@@ -20,7 +20,7 @@ const NOWHERE: Domain = Domain::MAX;
 
 /// The labels that terms name.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Topology {
+pub(super) struct DomainTable {
     nodes: Vec<Option<Arc<Node>>>,
     keys: Vec<Key>,
     by_label: HashMap<Arc<str>, KeyId>,
@@ -40,7 +40,7 @@ struct Key {
     free: Vec<Domain>,
 }
 
-impl Topology {
+impl DomainTable {
     /// The number of a label, which is kept from now on.
     pub(super) fn key(&mut self, label: &Arc<str>) -> KeyId {
         if let Some(known) = self.by_label.get(label) {

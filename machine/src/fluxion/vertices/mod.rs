@@ -44,7 +44,7 @@ use crate::fluxion::json;
 use crate::fluxion::rankset::Rank;
 use crate::fluxion::request::{End, Policy};
 use fluxqueue_workload::Resources;
-use node::{Claim, Node};
+use node::{Claim, VertexNode};
 pub use room::NOT_A_VERTEX;
 use room::Nodes;
 
@@ -124,7 +124,7 @@ impl VertexGraph {
             let text = format!("rank {rank}: another node has it");
             return Err(GraphError { operation: "add_node", errno: errno::EEXIST, text });
         }
-        self.nodes.insert(rank, Node::new(name, pools));
+        self.nodes.insert(rank, VertexNode::new(name, pools));
         self.stale.insert(rank);
         Ok(())
     }
@@ -155,7 +155,7 @@ impl VertexGraph {
         Ok(())
     }
 
-    fn node(&mut self, operation: &'static str, rank: Rank) -> Result<&mut Node, GraphError> {
+    fn node(&mut self, operation: &'static str, rank: Rank) -> Result<&mut VertexNode, GraphError> {
         self.nodes
             .get_mut(&rank)
             .ok_or_else(|| not_found(operation, format!("rank {rank}: there is no such node")))
@@ -218,7 +218,7 @@ impl VertexGraph {
         if !self.jobs.contains_key(&job) {
             return Ok(());
         }
-        let has = |node: &Node| node.claims().iter().any(|claim| claim.job == job);
+        let has = |node: &VertexNode| node.claims().iter().any(|claim| claim.job == job);
         let ranks: Vec<Rank> =
             self.nodes.iter().filter(|(_, node)| has(node)).map(|(rank, _)| *rank).collect();
         let mut bookings = BTreeSet::new();

@@ -26,7 +26,7 @@ pub(super) struct Claim {
 
 /// A node.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct VertexNode {
     pub(super) name: Box<str>,
     pub(super) up: bool,
     /// Its vertices in the library's graph, if it is there.
@@ -66,9 +66,9 @@ pub(super) enum When {
     Idle,
 }
 
-impl Node {
+impl VertexNode {
     pub(super) fn new(name: &str, pools: &Resources) -> Self {
-        let mut node = Node {
+        let mut node = VertexNode {
             name: name.into(),
             up: true,
             known: None,
@@ -207,8 +207,8 @@ pub(super) fn times(amounts: &Resources, count: u64) -> Resources {
 mod tests {
     use super::*;
 
-    fn node(cpu: u64) -> Node {
-        Node::new("node", &[("cpu", cpu), ("pods", 10)].into_iter().collect())
+    fn node(cpu: u64) -> VertexNode {
+        VertexNode::new("node", &[("cpu", cpu), ("pods", 10)].into_iter().collect())
     }
 
     fn claim(cpu: u64, count: u64, end: End, booking: Option<u64>) -> Claim {
@@ -216,7 +216,7 @@ mod tests {
         Claim { job: 1, label: "0".into(), count, requests, end, booking }
     }
 
-    fn free(node: &Node, when: When) -> (u64, u64) {
+    fn free(node: &VertexNode, when: When) -> (u64, u64) {
         (node.free(when).get("cpu"), node.free(when).get("pods"))
     }
 

@@ -7,7 +7,7 @@ use fluxion_sys::errno;
 use super::VertexGraph;
 use super::node::{Claim, When};
 use super::room::{self, Needs};
-use super::telling::Booked;
+use super::telling::BookedVertices;
 use crate::fluxion::answer::Explanation;
 use crate::fluxion::error::GraphError;
 use crate::fluxion::placement::{Fit, Forecast, Placement, SlotsAt};
@@ -191,7 +191,13 @@ impl VertexGraph {
         Ok(placed)
     }
 
-    fn claim(&mut self, job: u64, request: &Request<'_>, needs: &Needs<'_>, booked: &Booked) {
+    fn claim(
+        &mut self,
+        job: u64,
+        request: &Request<'_>,
+        needs: &Needs<'_>,
+        booked: &BookedVertices,
+    ) {
         let end = End::of(request.shapes[needs.shape].end, self.now);
         let requests = Arc::new(request.shapes[needs.shape].requests.clone());
         for (rank, count) in &booked.slots {

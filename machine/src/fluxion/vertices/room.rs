@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::kinds;
-use super::node::{Node, When};
+use super::node::{VertexNode, When};
 use crate::fluxion::answer::{PoolSupply, ShapeReport, Supply};
 use crate::fluxion::error::GraphError;
 use crate::fluxion::placement::Forecast;
@@ -16,7 +16,7 @@ use fluxqueue_workload::{ResourceName, Resources};
 pub const NOT_A_VERTEX: &str =
     "the Fluxion library in use hands out whole cores, memory, pods and extended resources only";
 
-pub(super) type Nodes = BTreeMap<Rank, Node>;
+pub(super) type Nodes = BTreeMap<Rank, VertexNode>;
 
 /// A shape of a request, in vertices.
 #[derive(Debug, Clone)]
@@ -79,7 +79,7 @@ pub(super) fn open<'a>(
     nodes: &'a Nodes,
     needs: &'a Needs<'_>,
     when: When,
-) -> impl Iterator<Item = (Rank, &'a Node)> {
+) -> impl Iterator<Item = (Rank, &'a VertexNode)> {
     let all = nodes.iter().map(|(rank, node)| (*rank, node));
     all.filter(move |(rank, node)| node.is_open(when) && needs.admits(*rank))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fluxion_sys::{errno, match_op};
 
-use super::node::Node;
+use super::node::VertexNode;
 use super::{NODES_PER_DOCUMENT, VertexGraph, empty, kinds};
 use crate::fluxion::error::GraphError;
 use crate::fluxion::rankset::{Rank, RankSet};
@@ -13,7 +13,7 @@ use crate::fluxion::{answer, json};
 use fluxqueue_workload::Resources;
 
 /// Where one shape went, as one job of the library.
-pub(super) struct Booked {
+pub(super) struct BookedVertices {
     pub(super) job: u64,
     pub(super) slots: Vec<(Rank, u64)>,
 }
@@ -137,7 +137,7 @@ impl VertexGraph {
         per_slot: &Resources,
         count: u64,
         ranks: &RankSet,
-    ) -> Result<Booked, GraphError> {
+    ) -> Result<BookedVertices, GraphError> {
         let vertices: Resources = per_slot
             .iter()
             .map(|(name, needed)| (Arc::from(kinds::vertex_type(name)), needed))
@@ -157,7 +157,7 @@ impl VertexGraph {
         });
         let matched = matched.inspect_err(|_| self.renew())?;
         match answer::vertices(&matched.r, &vertices, count, ranks) {
-            Ok(slots) => Ok(Booked { job: matched.job, slots }),
+            Ok(slots) => Ok(BookedVertices { job: matched.job, slots }),
             Err(text) => {
                 self.renew();
                 // Vertices that no account knows must not stay taken.
@@ -169,7 +169,7 @@ impl VertexGraph {
 }
 
 /// Describes a node for the library: its name, and the types and numbers of its vertices.
-fn described(node: &Node) -> (&str, Vec<(String, u64)>) {
+fn described(node: &VertexNode) -> (&str, Vec<(String, u64)>) {
     let vertices =
         node.vertices().iter().map(|(name, count)| (kinds::vertex_type(name).into_owned(), count));
     (&node.name, vertices.collect())

@@ -15,7 +15,7 @@
 //! - The library gets changes right before a question, and all at once: upstream walks the whole
 //!   graph with each change of it. Nothing that fails there is lost here: a node is left alone if
 //!   the library refuses its vertices, and after every wrong answer the library's graph is made
-//!   again from the accounts [`RENEW_SECONDS`] later.
+//!   again from the accounts `RENEW_SECONDS` later.
 //! - Its clock is not used: it holds vertices for ever, until they are cancelled. Upstream searches
 //!   for an instant at which a job fits among those at which one type of vertices changes, which is
 //!   wrong for pods that need none of that type.
@@ -32,7 +32,6 @@ mod telling;
 mod tests;
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use fluxion_sys::{FunctionTable, errno};
@@ -51,10 +50,6 @@ use room::Nodes;
 /// Nodes added at once. Upstream walks its graph with each document, hence the
 /// large number; a node may be tens of kilobytes, which bounds it.
 const NODES_PER_DOCUMENT: usize = 1000;
-
-/// The least time in seconds before a graph that went wrong is made again, so that a broken library
-/// does not take all the time.
-const RENEW_SECONDS: i64 = 10;
 
 /// A resource graph of nodes with whole vertices.
 #[derive(Debug)]
@@ -261,40 +256,6 @@ impl VertexGraph {
                 self.jobs.remove(&job);
             }
         }
-    }
-
-    /// Gives back the vertices that a job of the library has on a rank.
-    pub(super) fn give_back(&mut self, booking: u64, rank: Rank) -> Result<(), GraphError> {
-        let Some(ranks) = self.bookings.get_mut(&booking) else { return Ok(()) };
-        *ranks -= 1;
-        if *ranks == 0 {
-            self.bookings.remove(&booking);
-            return self.context.cancel(booking).inspect_err(|_| self.renew());
-        }
-        let all = self.context.partial_cancel(booking, |out| {
-            // The library reads only the rank.
-            let _ = write!(
-                out,
-                r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"{rank}","children":{{"core":"0"}}}}],"starttime":0,"expiration":0}}}}"#
-            );
-        });
-        match all {
-            Ok(false) => Ok(()),
-            Ok(true) => {
-                self.renew();
-                let text = format!("rank {rank}: with it all of a job went that has other nodes");
-                Err(GraphError { operation: "partial_cancel", errno: errno::EPROTO, text })
-            }
-            Err(error) => {
-                self.renew();
-                Err(error)
-            }
-        }
-    }
-
-    /// Notes that the vertices held by the library are not the ones it should hold.
-    pub(super) fn renew(&mut self) {
-        self.renew_from.get_or_insert(self.now + RENEW_SECONDS);
     }
 }
 

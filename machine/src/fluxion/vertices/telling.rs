@@ -1,5 +1,7 @@
 //! Updates of the library: its graph, and the jobs by which it holds taken vertices.
 
+use std::fmt::Write as _;
+
 use std::sync::Arc;
 
 use fluxion_sys::{errno, match_op};
@@ -11,6 +13,10 @@ use crate::fluxion::rankset::{Rank, RankSet};
 use crate::fluxion::request::{Request, SlotShape};
 use crate::fluxion::{answer, json};
 use fluxqueue_workload::Resources;
+
+/// The least time in seconds before a graph that went wrong is made again, so that a broken library
+/// does not take all the time.
+const RENEW_SECONDS: i64 = 10;
 
 /// Where one shape went, as one job of the library.
 pub(super) struct BookedVertices {
@@ -165,6 +171,40 @@ impl VertexGraph {
                 Err(GraphError { operation, errno: errno::EPROTO, text })
             }
         }
+    }
+
+    /// Gives back the vertices that a job of the library has on a rank.
+    pub(super) fn give_back(&mut self, booking: u64, rank: Rank) -> Result<(), GraphError> {
+        let Some(ranks) = self.bookings.get_mut(&booking) else { return Ok(()) };
+        *ranks -= 1;
+        if *ranks == 0 {
+            self.bookings.remove(&booking);
+            return self.context.cancel(booking).inspect_err(|_| self.renew());
+        }
+        let all = self.context.partial_cancel(booking, |out| {
+            // The library reads only the rank.
+            let _ = write!(
+                out,
+                r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"{rank}","children":{{"core":"0"}}}}],"starttime":0,"expiration":0}}}}"#
+            );
+        });
+        match all {
+            Ok(false) => Ok(()),
+            Ok(true) => {
+                self.renew();
+                let text = format!("rank {rank}: with it all of a job went that has other nodes");
+                Err(GraphError { operation: "partial_cancel", errno: errno::EPROTO, text })
+            }
+            Err(error) => {
+                self.renew();
+                Err(error)
+            }
+        }
+    }
+
+    /// Notes that the vertices held by the library are not the ones it should hold.
+    pub(super) fn renew(&mut self) {
+        self.renew_from.get_or_insert(self.now + RENEW_SECONDS);
     }
 }
 

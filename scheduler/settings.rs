@@ -266,11 +266,8 @@ impl Settings {
             names_across_namespaces,
             topology,
         } = file.unwrap_or_else(FluxqueueConfiguration::empty);
-        let names = if flags.scheduler_names.is_empty() {
-            scheduler_names
-        } else {
-            Some(flags.scheduler_names)
-        };
+        let of_flags = Some(flags.scheduler_names).filter(|names| !names.is_empty());
+        let names = of_flags.or(scheduler_names);
         let default = CoreSettings::default();
         let core = CoreSettings {
             scheduler_names: names
@@ -302,6 +299,8 @@ impl Settings {
             bypass_secs: bypass_seconds.unwrap_or(default.bypass_secs),
             start_slack_secs: default.start_slack_secs,
             end_slack_secs: default.end_slack_secs,
+            // The command line knows it.
+            own_namespace: default.own_namespace,
             topology: topology.map(topology_of).transpose()?.map_or(default.topology, Arc::new),
         };
         let bind_concurrency =
@@ -465,6 +464,7 @@ mod tests {
             questions_per_slice: 32,
             start_slack_secs: 2,
             end_slack_secs: 1,
+            own_namespace: "fluxqueue-system".into(),
             topology: Arc::new(Topology::new(vec![vec![row]]).unwrap()),
         };
         assert_eq!(settings, Settings { core, bind_concurrency: 10 });

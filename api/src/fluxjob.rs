@@ -439,6 +439,8 @@ pub enum BlockedReason {
     Gated,
     /// A person holds the job, or its queue is stopped or was deleted.
     Held,
+    /// All of Fluxqueue is paused.
+    Paused,
     /// The queue that the job names does not exist, or the job's namespace may not use it.
     QueueNotUsable,
     /// The spec of its queue cannot be read, and none was ever accepted.
@@ -552,10 +554,11 @@ fn one_or_several<'de, D: serde::Deserializer<'de>>(
 
 impl BlockedReason {
     /// All reasons that this version writes.
-    pub const ALL: [BlockedReason; 22] = [
+    pub const ALL: [BlockedReason; 23] = [
         BlockedReason::Incomplete,
         BlockedReason::Gated,
         BlockedReason::Held,
+        BlockedReason::Paused,
         BlockedReason::QueueNotUsable,
         BlockedReason::QueueInvalid,
         BlockedReason::WalltimeTooLong,
@@ -583,6 +586,7 @@ impl BlockedReason {
             BlockedReason::Incomplete => "Incomplete",
             BlockedReason::Gated => "Gated",
             BlockedReason::Held => "Held",
+            BlockedReason::Paused => "Paused",
             BlockedReason::QueueNotUsable => "QueueNotUsable",
             BlockedReason::QueueInvalid => "QueueInvalid",
             BlockedReason::WalltimeTooLong => "WalltimeTooLong",
@@ -612,7 +616,9 @@ impl BlockedReason {
             BlockedReason::Incomplete | BlockedReason::Gated | BlockedReason::VolumesNotReady => {
                 JobState::Incomplete
             }
-            BlockedReason::Held | BlockedReason::QueueInvalid => JobState::Held,
+            BlockedReason::Held | BlockedReason::Paused | BlockedReason::QueueInvalid => {
+                JobState::Held
+            }
             BlockedReason::QueueNotUsable
             | BlockedReason::WalltimeTooLong
             | BlockedReason::UnsupportedConstraint

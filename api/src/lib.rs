@@ -10,6 +10,7 @@ pub mod hostlist;
 pub mod idset;
 pub mod names;
 mod overrides;
+pub mod pause;
 pub mod placement;
 pub mod text;
 mod validation;

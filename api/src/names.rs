@@ -90,6 +90,10 @@ pub const CHARGED_QUEUE: &str = "fluxqueue/charged-queue";
 /// Annotation of a namespace: the queue for its jobs that name none.
 pub const DEFAULT_QUEUE: &str = "fluxqueue/default-queue";
 
+/// Annotation of the namespace of Fluxqueue: while it is there, no job starts. The value names the
+/// user and the reason, for people.
+pub const PAUSED: &str = "fluxqueue/paused";
+
 /// The queue of jobs for which no queue is named. It exists even without an object.
 pub const QUEUE_DEFAULT: &str = "default";
 
@@ -186,6 +190,16 @@ pub fn fluxjob_name(name: &str, workload: WorkloadKind, uid: &str) -> String {
     if head.is_empty() { tail } else { format!("{head}-{tail}") }
 }
 
+/// Returns kind and name of the workload in the name of a FluxJob, as far as [`fluxjob_name`] has
+/// kept them: `job` and `lammps`. `None` if it has not made that name.
+pub fn workload_in(fluxjob: &str) -> Option<(&str, &str)> {
+    const KINDS: [&str; 6] = ["pod", "job", "deployment", "replicaset", "statefulset", "group"];
+    let (rest, suffix) = fluxjob.rsplit_once('-')?;
+    let (name, kind) = rest.rsplit_once('-')?;
+    let is_suffix = suffix.len() == 5 && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    (is_suffix && KINDS.contains(&kind)).then_some((kind, name))
+}
+
 /// Returns five characters that stay the same for a uid in every version of this program: 25 bits
 /// of FNV-1a, in base 32.
 fn uid_suffix(uid: &str) -> String {
@@ -232,6 +246,24 @@ mod tests {
             fluxjob_name("lammps", WorkloadKind::Job, UID),
             fluxjob_name("lammps", WorkloadKind::Job, "0b1a7c52-5f0e-4a57-9d1b-3f0c0f7e2a12")
         );
+    }
+
+    #[test]
+    fn the_workload_is_found_in_the_name_of_its_fluxjob() {
+        for kind in [
+            WorkloadKind::Pod,
+            WorkloadKind::Job,
+            WorkloadKind::Deployment,
+            WorkloadKind::ReplicaSet,
+            WorkloadKind::StatefulSet,
+            WorkloadKind::Group,
+        ] {
+            let name = fluxjob_name("web-job.v1", kind, UID);
+            assert_eq!(workload_in(&name), Some((kind.suffix(), "web-job.v1")));
+        }
+        for other in ["lammps", "lammps-job", "lammps-job-1", "lammps-task-fj41v", "job-fj41v"] {
+            assert_eq!(workload_in(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -70,6 +70,8 @@ pub struct CoreSettings {
     /// The time in seconds by which the end of a pod may be seen later than it was due, by such
     /// clocks, without a delay of anything planned.
     pub end_slack_secs: u64,
+    /// The namespace of Fluxqueue. The annotation `fluxqueue/paused` on it pauses Fluxqueue.
+    pub own_namespace: Arc<str>,
     /// The levels of the machine: racks, zones and the like, by labels of nodes.
     pub topology: Arc<Topology>,
 }
@@ -104,6 +106,7 @@ impl Default for CoreSettings {
             // A kubelet says in whole seconds when a pod started, the API server's clock is known
             // to half a second, and an end takes a moment to be seen.
             end_slack_secs: 1,
+            own_namespace: Arc::from("fluxqueue-system"),
             topology: Arc::default(),
         }
     }

@@ -158,10 +158,11 @@ impl RunArgs {
         } = self;
         logs::start(log_format, &log_level)?;
         let file = config.as_deref().map(FluxqueueConfiguration::read).transpose()?;
-        let settings = Settings::resolve(
+        let mut settings = Settings::resolve(
             file,
             Overrides { scheduler_names, policy, queue_policy, bind_concurrency },
         )?;
+        settings.core.own_namespace = leader_elect_resource_namespace.as_str().into();
         let identity = identity();
         let lease = LeaseSettings {
             namespace: leader_elect_resource_namespace,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fluxqueue_core::Event;
 use fluxqueue_workload::{NodeName, ObjectKey, PriorityClass, Uid};
 
-use crate::objects::{NAMESPACE, suspending};
+use crate::objects::{NAMESPACE, own_namespace, suspending};
 use crate::rng::Rng;
 use crate::server::{PRIORITY_CLASSES, Server, flux_job_key};
 
@@ -66,6 +66,9 @@ impl Channel {
             self.push(Event::PriorityClass(Arc::new(class)));
         }
         self.push(Event::Namespace(Arc::new(suspending(NAMESPACE))));
+        if server.is_paused {
+            self.push(Event::Namespace(Arc::new(own_namespace(true))));
+        }
         self.unlisted = self.waiting.keys().cloned().collect();
     }
 

@@ -423,5 +423,25 @@ pub(crate) fn allocatable(rng: &mut Rng) -> Resources {
 /// Makes a namespace with Jobs that may wait without pods.
 pub(crate) fn suspending(name: &str) -> Namespace {
     let label = (names::ADMISSION_SUSPEND.into(), names::ENABLED.into());
-    Namespace { name: name.into(), uid: name.into(), labels: [label].into(), queue: None }
+    Namespace {
+        name: name.into(),
+        uid: name.into(),
+        labels: [label].into(),
+        queue: None,
+        paused: None,
+    }
+}
+
+/// The namespace of Fluxqueue.
+pub(crate) const OWN_NAMESPACE: &str = "fluxqueue-system";
+
+/// Makes the namespace of Fluxqueue, paused or not.
+pub(crate) fn own_namespace(is_paused: bool) -> Namespace {
+    Namespace {
+        name: OWN_NAMESPACE.into(),
+        uid: OWN_NAMESPACE.into(),
+        labels: [].into(),
+        queue: None,
+        paused: is_paused.then(|| "by an administrator".into()),
+    }
 }

@@ -1,5 +1,5 @@
-//! Queues: administrators make, change, stop and delete them. The rules here are those of jobs that
-//! start from a queue.
+//! Queues: administrators make, change, stop and delete them, and pause all of Fluxqueue. The rules
+//! here are those of jobs that start from a queue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,11 +7,12 @@ use std::sync::Arc;
 use fluxqueue_api::StopPolicy;
 use fluxqueue_api::names::QUEUE_NAME;
 use fluxqueue_core::QueuePolicy;
-use fluxqueue_planner::queues::{Counted, Limit, Limits, QueueObject, Rules};
+use fluxqueue_planner::queues::{Counted, Limit, Limits, Namespace, QueueObject, Rules};
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::metadata::Labels;
 
 use crate::checks::{Violation, broken};
+use crate::objects::OWN_NAMESPACE;
 use crate::rng::Rng;
 use crate::server::Server;
 use crate::stats::Stats;
@@ -21,10 +22,12 @@ use crate::view::View;
 pub(crate) const NAMES: [&str; 2] = ["line", "gpu"];
 
 /// Events that a run with queues in all worlds must have met.
-pub(crate) const MUST_HAPPEN: [&str; 10] = [
+pub(crate) const MUST_HAPPEN: [&str; 12] = [
     "crash with a half-bound gang",
     "FluxJob held by hand",
     "FluxJob priority edited by hand",
+    "Fluxqueue paused",
+    "Fluxqueue resumed",
     "limits of a queue changed",
     "policy of a queue changed",
     "priority of a queue changed",
@@ -35,6 +38,8 @@ pub(crate) const MUST_HAPPEN: [&str; 10] = [
 ];
 
 const STOPPED: &str = "no job starts from a queue that is stopped or gone";
+/// The rule about a pause.
+pub(crate) const PAUSED: &str = "no job starts while Fluxqueue is paused";
 
 /// Returns the labels with another queue, or none.
 pub(crate) fn named(labels: &Labels, queue: Option<&str>) -> Labels {
@@ -42,8 +47,14 @@ pub(crate) fn named(labels: &Labels, queue: Option<&str>) -> Labels {
     others.chain(queue.map(|queue| (Arc::from(QUEUE_NAME), Arc::from(queue)))).collect()
 }
 
-/// Lets an administrator edit a queue.
+/// Lets an administrator edit a queue, pause Fluxqueue, or resume it.
 pub(crate) fn edit(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
+    // A pause is short, so that most of a run is about something else.
+    if rng.chance(if server.is_paused { 50 } else { 8 }) {
+        server.pause(!server.is_paused);
+        stats.count(if server.is_paused { "Fluxqueue paused" } else { "Fluxqueue resumed" });
+        return;
+    }
     let name = *rng.pick(&[NAMES[0], NAMES[1], "default"]).expect("there are three");
     let Some(known) = server.queues.get(name).cloned() else {
         let rules = Rules { limits: limits(rng), policy: policy(rng), ..Rules::default() };
@@ -83,8 +94,12 @@ pub(crate) fn edit(server: &mut Server, rng: &mut Rng, stats: &mut Stats) {
     server.put_queue(QueueObject { rules, ..QueueObject::clone(&known) });
 }
 
-/// Makes all queues, without limits: jobs that wait afterwards wait for other jobs.
+/// Makes all queues, without limits, and ends a pause: jobs that wait afterwards wait for other
+/// jobs.
 pub(crate) fn open(server: &mut Server) {
+    if server.is_paused {
+        server.pause(false);
+    }
     for name in [NAMES[0], NAMES[1], "default"] {
         let rules = Rules { policy: Some(QueuePolicy::Easy), ..Rules::default() };
         match server.queues.get(name).cloned() {
@@ -133,6 +148,8 @@ pub(crate) struct Known {
     is_any: bool,
     /// True if one of them had a priority of its own.
     had_priorities: bool,
+    /// True if Fluxqueue is paused.
+    is_paused: bool,
 }
 
 impl Known {
@@ -140,6 +157,12 @@ impl Known {
         self.is_any = true;
         self.had_priorities |= queue.rules.priority != 0;
         self.queues.insert(Arc::clone(&queue.name), Arc::clone(queue));
+    }
+
+    pub(crate) fn put_namespace(&mut self, namespace: &Namespace) {
+        if *namespace.name == *OWN_NAMESPACE {
+            self.is_paused = namespace.paused.is_some();
+        }
     }
 
     pub(crate) fn remove(&mut self, name: &str) {
@@ -154,6 +177,9 @@ impl Known {
 
 /// Judges the Binding of a pod of a job that has not begun.
 pub(crate) fn judge(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
+    if view.queues.is_paused {
+        return broken(PAUSED, about.to_owned());
+    }
     let Some(named) = pod.label(QUEUE_NAME) else { return Ok(()) };
     let Some(queue) = view.queues.queues.get(named) else {
         return if view.queues.is_any {

@@ -10,6 +10,7 @@ use std::path::Path;
 use crate::adversary::{self, ADVERSARY};
 use crate::gangs::SLICED_GANGS;
 use crate::machine::{self, Machine, Start};
+use crate::queues;
 use crate::quiescence::WRITES_NOTHING;
 use crate::streams::{self, STREAMS};
 use crate::suspended;
@@ -71,6 +72,7 @@ enum Sabotage {
     PromiseMore,
     LookBack,
     IgnoreStops,
+    IgnorePause,
     IgnoreLevels,
     IgnoreSpreads,
     IgnoreSlices,
@@ -95,7 +97,7 @@ enum Sabotage {
 }
 
 /// Each saboteur with the rules that must catch it.
-const ALL: [(Sabotage, &[&str]); 55] = [
+const ALL: [(Sabotage, &[&str]); 56] = [
     (Sabotage::CountRefused, &[adversary::WALLS]),
     (Sabotage::WaitForRefusals, &[adversary::REFUSALS]),
     (Sabotage::BlameNodes, &[adversary::TOLD]),
@@ -134,6 +136,7 @@ const ALL: [(Sabotage, &[&str]); 55] = [
     (Sabotage::PromiseMore, &["an estimate equals the promise, or lies ahead"]),
     (Sabotage::LookBack, &["an estimate equals the promise, or lies ahead"]),
     (Sabotage::IgnoreStops, &["no job starts from a queue that is stopped or gone"]),
+    (Sabotage::IgnorePause, &[queues::PAUSED]),
     (Sabotage::HideDelays, &["a promise is broken only for a cause that an Event names"]),
     (Sabotage::BindTwice, &["no pod is bound twice"]),
     (
@@ -263,7 +266,7 @@ impl Sabotage {
     /// True if the rule can be broken under this seed.
     fn has_a_chance(self, seed: u64) -> bool {
         match self {
-            Sabotage::IgnoreStops => machine::has_queues(seed),
+            Sabotage::IgnoreStops | Sabotage::IgnorePause => machine::has_queues(seed),
             Sabotage::RepelUnannounced => timely::has_repellers(seed),
             Sabotage::CountRefused => adversary::has_acts(seed),
             Sabotage::WaitForRefusals => adversary::has_refusals(seed),

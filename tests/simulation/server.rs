@@ -17,7 +17,7 @@ use fluxqueue_workload::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use k8s_openapi::jiff::Timestamp;
 
-use crate::objects::{NAMESPACE, SECOND, SECOND_UID};
+use crate::objects::{NAMESPACE, SECOND, SECOND_UID, own_namespace};
 use crate::refusals::{self, Refusal};
 
 /// The PriorityClasses, which always exist.
@@ -32,6 +32,8 @@ pub(crate) struct Server {
     pub(crate) controllers: BTreeMap<Uid, Arc<Controller>>,
     pub(crate) flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
     pub(crate) queues: BTreeMap<Arc<str>, Arc<QueueObject>>,
+    /// True if the namespace of Fluxqueue says that it is paused.
+    pub(crate) is_paused: bool,
     /// Pods of ours that another user or scheduler bound.
     pub(crate) bound_by_others: BTreeSet<Uid>,
     /// Versions of `FluxJob`s that a leader wrote after its successor had taken over, by their
@@ -204,6 +206,12 @@ impl Server {
         let queue = Arc::new(queue);
         self.queues.insert(Arc::clone(&queue.name), Arc::clone(&queue));
         self.changes.push(Event::Queue(queue));
+    }
+
+    /// Pauses Fluxqueue, or resumes it.
+    pub(crate) fn pause(&mut self, is_paused: bool) {
+        self.is_paused = is_paused;
+        self.changes.push(Event::Namespace(Arc::new(own_namespace(is_paused))));
     }
 
     pub(crate) fn put_flux_job(&mut self, mut job: FluxJob) {

@@ -156,8 +156,8 @@ impl View {
             }
             Event::Queue(queue) => self.queues.put(queue),
             Event::QueueGone(name) => self.queues.remove(name),
-            Event::Namespace(_)
-            | Event::NamespaceGone(_)
+            Event::Namespace(namespace) => self.queues.put_namespace(namespace),
+            Event::NamespaceGone(_)
             | Event::PriorityClass(_)
             | Event::PriorityClassGone(_)
             | Event::Quota(_)

@@ -122,9 +122,25 @@ impl Core {
 
     /// Takes up a namespace that is new or has changed.
     pub(crate) fn namespace(&mut self, namespace: &Arc<Namespace>) {
+        let paused = self.queues.paused();
         if self.queues.put_namespace(namespace) {
             self.queueing().look_at_jobs(|job| job.key.namespace == namespace.name);
             self.stand_ins().stand_in_for_all(|made_by| made_by.id.key.namespace == namespace.name);
+        }
+        self.heed_pause(paused.as_deref());
+    }
+
+    /// Forgets a namespace that is gone.
+    pub(crate) fn namespace_gone(&mut self, name: &str) {
+        let paused = self.queues.paused();
+        self.queues.remove_namespace(name);
+        self.heed_pause(paused.as_deref());
+    }
+
+    /// Looks at all jobs if Fluxqueue is paused or resumed, or if the message about it has changed.
+    fn heed_pause(&mut self, before: Option<&str>) {
+        if self.queues.paused().as_deref() != before {
+            self.queueing().look_at_jobs(|_| true);
         }
     }
 }

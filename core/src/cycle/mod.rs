@@ -79,7 +79,8 @@ impl Core {
         if settings.queue_policy != QueuePolicy::Fcfs && !graph.has_reservations() {
             return Err(CoreError::Policy(settings.queue_policy));
         }
-        let queues = Queues::new(settings.queue_defaults(), graph.has_reservations());
+        let mut queues = Queues::new(settings.queue_defaults(), graph.has_reservations());
+        queues.set_own_namespace(Arc::clone(&settings.own_namespace));
         let topology = Arc::clone(&settings.topology);
         let times = Times {
             default_walltime: settings.default_walltime_secs,
@@ -136,7 +137,7 @@ impl Core {
             }
             Event::NamespaceGone(name) => {
                 self.agenda.queue_changed |= self.planner.cluster.remove_namespace(&name);
-                self.queues.remove_namespace(&name);
+                self.namespace_gone(&name);
                 self.records.on_record.awaited.forget_namespace(&name);
             }
             Event::Storage(news) => self.binding().storage(news),

@@ -461,8 +461,10 @@ impl InQueue {
 
     /// True if no job starts from the queue.
     pub(crate) fn is_held(&self) -> bool {
-        matches!(self.standing, QueueStanding::Stopped | QueueStanding::Invalid)
-            || (self.standing == QueueStanding::Missing && self.had_place)
+        matches!(
+            self.standing,
+            QueueStanding::Stopped | QueueStanding::Paused | QueueStanding::Invalid
+        ) || (self.standing == QueueStanding::Missing && self.had_place)
     }
 }
 

@@ -101,6 +101,7 @@ fn of_blocked(reason: BlockedReason) -> Notice {
         BlockedReason::Incomplete
             | BlockedReason::Gated
             | BlockedReason::Held
+            | BlockedReason::Paused
             | BlockedReason::QueuedBehind
     );
     let kind = if waits_for_others { EventKind::Normal } else { EventKind::Warning };

@@ -23,7 +23,7 @@ use fluxqueue_machine::ledger::Allocation;
 use fluxqueue_planner::Planner;
 use fluxqueue_planner::plan::{Delay, Kept, Late, Policies};
 use fluxqueue_planner::queue::{JobId, PendingRequest, QueueId};
-use fluxqueue_planner::queues::Queues;
+use fluxqueue_planner::queues::{QueueStanding, Queues};
 use fluxqueue_workload::{ObjectRef, Pod, Time, Uid};
 
 /// Reports promises and their delays, restores promises after a restart, and gives them up.
@@ -199,6 +199,12 @@ impl PromiseKeeping<'_> {
                 }
             }
             None => {
+                if job.queue.standing == QueueStanding::Paused
+                    && !job.life.is_placed()
+                    && let Some(paused) = self.queues.paused()
+                {
+                    return paused;
+                }
                 // Without queues that have their own policies, no job may have a reservation any
                 // more.
                 let nobody_is_promised = *self.queues.policies() == Policies::FirstComeFirstServed;

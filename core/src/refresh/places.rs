@@ -47,6 +47,10 @@ impl Refresh<'_> {
                     format!("its queue is stopped: spec.stopPolicy of FluxQueue {name} is Hold"),
                 ));
             }
+            QueueStanding::Paused => {
+                let message = self.queues.paused().unwrap_or_default();
+                return Some((BlockedReason::Paused, message));
+            }
             QueueStanding::Invalid => {
                 let trouble = self.queues.object(name).and_then(|queue| queue.trouble.as_deref());
                 let trouble = trouble.unwrap_or("its spec cannot be read");

@@ -53,6 +53,7 @@ mod neighbours;
 mod nominated;
 mod on_record;
 mod operators;
+mod paused;
 mod preferences;
 mod promises;
 mod promises_after_restart;

@@ -331,6 +331,7 @@ fn namespaces_are_chosen_by_the_labels_that_they_have_now() {
             uid: Uid::from("n"),
             labels,
             queue: None,
+            paused: None,
         }))
     };
     world.tell(theirs("x"));

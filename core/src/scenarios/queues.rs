@@ -38,6 +38,7 @@ fn namespace(world: &mut World, team: &str, queue: Option<&str>) {
         uid: Uid::from("ns"),
         labels,
         queue: queue.map(Arc::from),
+        paused: None,
     };
     world.tell(Event::Namespace(Arc::new(namespace)));
 }

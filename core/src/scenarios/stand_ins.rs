@@ -26,8 +26,13 @@ impl World {
     pub(super) fn label_namespace(&mut self, suspends: bool) {
         let label = (Arc::from(names::ADMISSION_SUSPEND), Arc::from(names::ENABLED));
         let labels = if suspends { Arc::from([label]) } else { Arc::from([]) };
-        let namespace =
-            Namespace { name: Arc::from("ns"), uid: Uid::from("uid-ns"), labels, queue: None };
+        let namespace = Namespace {
+            name: Arc::from("ns"),
+            uid: Uid::from("uid-ns"),
+            labels,
+            queue: None,
+            paused: None,
+        };
         self.tell(Event::Namespace(Arc::new(namespace)));
     }
 

@@ -12,7 +12,6 @@ use crate::sight::PlannedEnd;
 use crate::sound::{Lookup, Sound};
 use fluxqueue_machine::fluxion::End;
 use fluxqueue_planner::queue::{JobId, QueueId};
-use fluxqueue_planner::queues::QueueStanding;
 use fluxqueue_workload::{Lifetime, Phase, Pod, Uid};
 
 impl Slots<'_> {
@@ -35,10 +34,7 @@ impl Slots<'_> {
         let name = name.unwrap_or_else(|| {
             let services = Some(names::QUEUE_SERVICES).filter(|services| {
                 let standing = self.queues.standing(services, namespace, job.kind);
-                matches!(
-                    standing,
-                    QueueStanding::Open | QueueStanding::Stopped | QueueStanding::Invalid
-                ) && self.is_service(job)
+                standing.gives_place() && self.is_service(job)
             });
             services.unwrap_or_else(|| self.queues.default_of(namespace))
         });
@@ -47,11 +43,7 @@ impl Slots<'_> {
         // A place in the queue is kept over a restart, and when the queue is deleted.
         let had_place = job.queue.had_place && *job.queue.name == *name
             || job.queue.name.is_empty() && job.queued_at.is_some() && on_record() == Some(name);
-        let had_place = had_place
-            || matches!(
-                standing,
-                QueueStanding::Open | QueueStanding::Stopped | QueueStanding::Invalid
-            );
+        let had_place = had_place || standing.gives_place();
         let name =
             if *job.queue.name == *name { Arc::clone(&job.queue.name) } else { Arc::from(name) };
         let id_of_queue = if had_place { self.queues.number(&name) } else { QueueId::DEFAULT };

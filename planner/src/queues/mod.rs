@@ -13,7 +13,7 @@ mod usage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_api::{FluxQueueStatus, StopPolicy, WorkloadKind, names};
+use fluxqueue_api::{FluxQueueStatus, StopPolicy, WorkloadKind, names, pause};
 
 use crate::policies::{Depths, Policies, QueueDefaults, QueuePolicy};
 use crate::queue::{JobId, QueueId};
@@ -42,6 +42,9 @@ pub struct Queues {
     versions: BTreeMap<Arc<str>, u64>,
     objects: BTreeMap<Arc<str>, Arc<QueueObject>>,
     namespaces: BTreeMap<Arc<str>, Arc<Namespace>>,
+    /// The namespace of Fluxqueue, which carries the annotation that pauses it; empty if there is
+    /// none.
+    own_namespace: Arc<str>,
     /// The jobs in them.
     pub tally: Tally,
 }
@@ -52,8 +55,10 @@ pub enum QueueStanding {
     /// It may wait and start.
     #[default]
     Open,
-    /// Nobody starts.
+    /// The queue is stopped: no job starts.
     Stopped,
+    /// All of Fluxqueue is paused: no job starts.
+    Paused,
     /// The spec of the queue cannot be read, and none was ever accepted: no job starts.
     Invalid,
     /// Not for jobs of its namespace.
@@ -62,6 +67,19 @@ pub enum QueueStanding {
     OtherKinds,
     /// There is no such queue.
     Missing,
+}
+
+impl QueueStanding {
+    /// True if a job has a place in the queue, whether it may start or not.
+    pub fn gives_place(self) -> bool {
+        matches!(
+            self,
+            QueueStanding::Open
+                | QueueStanding::Stopped
+                | QueueStanding::Paused
+                | QueueStanding::Invalid
+        )
+    }
 }
 
 impl Queues {
@@ -78,6 +96,7 @@ impl Queues {
             versions: BTreeMap::new(),
             objects: BTreeMap::new(),
             namespaces: BTreeMap::new(),
+            own_namespace: Arc::default(),
             tally: Tally::default(),
         }
     }
@@ -125,6 +144,18 @@ impl Queues {
         old.is_none_or(|old| (&old.labels, &old.queue) != (&namespace.labels, &namespace.queue))
     }
 
+    /// Names the namespace with the annotation that pauses Fluxqueue.
+    pub fn set_own_namespace(&mut self, name: Arc<str>) {
+        self.own_namespace = name;
+    }
+
+    /// Returns the message that Fluxqueue is paused, with the user and the reason; `None` if it is
+    /// not.
+    pub fn paused(&self) -> Option<String> {
+        let namespace = self.namespaces.get(&self.own_namespace)?;
+        namespace.paused.as_deref().map(pause::message)
+    }
+
     /// A namespace is gone: its jobs go by themselves.
     pub fn remove_namespace(&mut self, name: &str) {
         self.namespaces.remove(name);
@@ -159,12 +190,10 @@ impl Queues {
 
     /// Returns the answer of a queue to jobs of a kind, in a namespace.
     pub fn standing(&self, queue: &str, namespace: &str, kind: WorkloadKind) -> QueueStanding {
+        let open =
+            if self.paused().is_some() { QueueStanding::Paused } else { QueueStanding::Open };
         let Some(object) = self.objects.get(queue) else {
-            return if queue == names::QUEUE_DEFAULT {
-                QueueStanding::Open
-            } else {
-                QueueStanding::Missing
-            };
+            return if queue == names::QUEUE_DEFAULT { open } else { QueueStanding::Missing };
         };
         let known = self.namespaces.get(namespace).map(|namespace| &**namespace);
         match object.rules.stop {
@@ -172,7 +201,7 @@ impl Queues {
             _ if !object.rules.admits(namespace, known) => QueueStanding::Closed,
             _ if !object.rules.takes(kind) => QueueStanding::OtherKinds,
             StopPolicy::Hold => QueueStanding::Stopped,
-            StopPolicy::None => QueueStanding::Open,
+            StopPolicy::None => open,
         }
     }
 

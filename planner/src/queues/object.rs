@@ -92,6 +92,9 @@ pub struct Namespace {
     pub labels: Labels,
     /// The queue of those of its jobs that name none.
     pub queue: Option<Arc<str>>,
+    /// Of the namespace of Fluxqueue: the value of the annotation that pauses it, with the person
+    /// and the reason, while it is paused.
+    pub paused: Option<Arc<str>>,
 }
 
 impl QueueObject {
@@ -294,11 +297,13 @@ impl Namespace {
             metadata::name_and_uid("Namespace", meta).map_err(|error| error.to_string())?;
         let queue =
             metadata::annotation(meta, names::DEFAULT_QUEUE).filter(|queue| !queue.is_empty());
+        let paused = metadata::annotation(meta, names::PAUSED);
         Ok(Namespace {
             name,
             uid,
             labels: metadata::sorted(meta.labels.as_ref()).collect(),
             queue: queue.map(|queue| Arc::from(text::name(queue))),
+            paused: paused.map(|by| Arc::from(text::message(by))),
         })
     }
 }

@@ -7,7 +7,7 @@ use fluxion_sys::FunctionTable;
 use fluxqueue_api::{EstimateKind, FluxJob, JobState, StopPolicy};
 use fluxqueue_core::{Action, ActionId, ActionKind, Event, Outcome, QueuePolicy, WriteOutcome};
 use fluxqueue_machine::cluster::Node;
-use fluxqueue_planner::queues::{QueueObject, Rules};
+use fluxqueue_planner::queues::{Namespace, QueueObject, Rules};
 use fluxqueue_workload::metadata::Labels;
 use fluxqueue_workload::{
     Controller, Lifetime, ObjectKey, ObjectRef, OwnerKind, Pod, Shape, Suspension, SuspensionPhase,
@@ -208,6 +208,10 @@ impl Saboteur {
             (Sabotage::IgnoreStops, Event::Queue(queue)) => {
                 let rules = Rules { stop: StopPolicy::None, ..queue.rules.clone() };
                 Event::Queue(Arc::new(QueueObject { rules, ..QueueObject::clone(&queue) }))
+            }
+            (Sabotage::IgnorePause, Event::Namespace(namespace)) => {
+                let namespace = Namespace { paused: None, ..Namespace::clone(&namespace) };
+                Event::Namespace(Arc::new(namespace))
             }
             (Sabotage::IgnoreMarks, Event::Controller(job)) => {
                 let mut job = Controller::clone(&job);

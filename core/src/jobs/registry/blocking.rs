@@ -19,7 +19,10 @@ impl Jobs {
             job.is_late_entrant |= is_of_queue
                 || matches!(
                     reason,
-                    BlockedReason::Held | BlockedReason::Gated | BlockedReason::QuotaExceeded
+                    BlockedReason::Held
+                        | BlockedReason::Paused
+                        | BlockedReason::Gated
+                        | BlockedReason::QuotaExceeded
                 );
             let queue = is_of_queue.then(|| job.queue.name.to_string());
             // A reason from an earlier process ends here, together with the first finding of this

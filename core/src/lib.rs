@@ -82,4 +82,5 @@ pub use event::{BindOutcome, Event, Outcome, WriteOutcome};
 pub use fluxqueue_machine::NodePolicy;
 pub use fluxqueue_planner::plan::QueuePolicy;
 pub use settings::CoreSettings;
+pub use telling::outlook::{NodeOutlook, Outlook};
 pub use telling::report;

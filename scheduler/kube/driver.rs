@@ -16,7 +16,7 @@ use super::writer::{Write, WriteRequest};
 use crate::serve::{Copied, Health, Metrics, Question};
 use fluxqueue_core::report::Gauges;
 use fluxqueue_core::{
-    Action, ActionId, ActionKind, BindOutcome, Core, Event, Outcome, Preview, WriteOutcome,
+    Action, ActionId, ActionKind, BindOutcome, Core, Event, Outcome, Outlook, Preview, WriteOutcome,
 };
 use fluxqueue_workload::Time;
 
@@ -36,6 +36,10 @@ pub trait Machine: Send + 'static {
     fn gauges(&self) -> Gauges;
     /// Returns the whole state, for people.
     fn describe(&self) -> serde_json::Value;
+    /// Returns how much of the machine is used, promised and held.
+    fn outlook(&self) -> Outlook {
+        Outlook::default()
+    }
     /// Returns a copy to run the plan forward on, if there can be one.
     fn preview(&mut self, now: Time) -> Option<Preview>;
 }
@@ -124,6 +128,10 @@ impl Machine for Core {
 
     fn describe(&self) -> serde_json::Value {
         Core::describe(self)
+    }
+
+    fn outlook(&self) -> Outlook {
+        Core::outlook(self)
     }
 
     fn preview(&mut self, now: Time) -> Option<Preview> {
@@ -298,6 +306,7 @@ impl<M: Machine> Driver<M> {
         match question {
             Question::Gauges(to) => drop(to.send(self.machine.gauges())),
             Question::State(to) => drop(to.send(self.machine.describe())),
+            Question::Outlook(to) => drop(to.send(self.machine.outlook())),
             Question::Preview(to) => drop(to.send(self.copy())),
         }
     }
@@ -360,6 +369,9 @@ impl Machine for Box<dyn Machine> {
     }
     fn describe(&self) -> serde_json::Value {
         (**self).describe()
+    }
+    fn outlook(&self) -> Outlook {
+        (**self).outlook()
     }
     fn preview(&mut self, now: Time) -> Option<Preview> {
         (**self).preview(now)

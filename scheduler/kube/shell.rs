@@ -36,7 +36,7 @@ use super::watch::{BATCHES, Watches};
 use crate::serve::probes::{self, ProbesError};
 use crate::serve::{
     Connections, DepthSource, Exposure, Facts, Health, Leading, ListenAddress, ListenError,
-    Metrics, Question, TlsError, listen, probe_router, serve, tls_configuration, what_if,
+    Metrics, Question, TlsError, listen, outlook, probe_router, serve, tls_configuration, what_if,
 };
 use fluxqueue_core::Event;
 
@@ -139,6 +139,7 @@ pub(super) async fn run_until<M: Machine>(
             Exposure::Secured(_) => Some(Arc::new(Reviews::new(clients.write.clone()))),
         },
         places: what_if::Places::default(),
+        last_outlook: outlook::LastOutlook::default(),
         admission: Arc::new(AdmissionObjects(clients.write.clone())),
     });
     let (listener, serving) = listen(serve_on).await?;

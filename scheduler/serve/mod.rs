@@ -1,5 +1,5 @@
 //! HTTP for probes, metrics, a look inside and what if: /livez, /readyz, /healthz, /metrics,
-//! /debug/state, /what-if.
+//! /debug/state, /what-if, /outlook.
 //!
 //! On the loopback address it is plain HTTP for every client. On other addresses it is HTTPS, and
 //! all but the probes need a token that the API server allows to get the same path, since the state
@@ -14,6 +14,7 @@ mod address;
 mod admission;
 mod health;
 mod metrics;
+pub mod outlook;
 pub mod probes;
 mod process;
 mod tls;
@@ -43,8 +44,8 @@ pub use health::{Health, Probe};
 pub use metrics::{Labels, Metrics, PREFIX, registry, render};
 pub use tls::{TlsError, configuration as tls_configuration};
 
-use fluxqueue_core::Preview;
 use fluxqueue_core::report::Gauges;
+use fluxqueue_core::{Outlook, Preview};
 
 /// The time that the core has for an answer.
 const CORE_ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -56,6 +57,8 @@ pub enum Question {
     Gauges(oneshot::Sender<Gauges>),
     /// Asks for its whole state, for people.
     State(oneshot::Sender<serde_json::Value>),
+    /// Asks how much of the machine is used, promised and held.
+    Outlook(oneshot::Sender<Outlook>),
     /// Asks for a copy of it, to run its plan forward.
     Preview(oneshot::Sender<Copied>),
 }
@@ -99,6 +102,8 @@ pub struct Facts {
     pub gatekeeper: Option<Arc<dyn Gatekeeper>>,
     /// The places for what-if requests.
     pub places: what_if::Places,
+    /// The last answer about the machine as a whole.
+    pub last_outlook: outlook::LastOutlook,
     /// The source of the changes that admission makes to submitted pods.
     pub admission: Arc<dyn AdmissionSource>,
 }
@@ -138,6 +143,7 @@ pub fn router(facts: Arc<Facts>) -> Router {
         .route("/metrics", get(metrics_text))
         .route("/debug/state", get(state))
         .route(what_if::PATH, post(what_if::answer))
+        .route(outlook::PATH, post(outlook_answer))
         .with_state(Arc::clone(&facts))
         .merge(probe_router(facts))
 }
@@ -219,6 +225,22 @@ async fn state(State(facts): State<Arc<Facts>>, headers: HeaderMap) -> Response 
     };
     match ask(&leading.questions, Question::State).await {
         Some(state) => axum::Json(state).into_response(),
+        None => {
+            (StatusCode::SERVICE_UNAVAILABLE, "the core did not answer in time\n").into_response()
+        }
+    }
+}
+
+async fn outlook_answer(State(facts): State<Arc<Facts>>, headers: HeaderMap) -> Response {
+    let deed = Deed::Post(outlook::PATH);
+    if let Err(refused) = access::admit(facts.gatekeeper.as_deref(), &headers, &deed).await {
+        return *refused;
+    }
+    let Some(leading) = facts.leading.get() else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "this process does not lead\n").into_response();
+    };
+    match facts.last_outlook.answer(ask(&leading.questions, Question::Outlook)).await {
+        Some(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
         None => {
             (StatusCode::SERVICE_UNAVAILABLE, "the core did not answer in time\n").into_response()
         }

@@ -11,6 +11,7 @@ async fn start() -> (SocketAddr, Arc<Facts>) {
         leading: OnceLock::new(),
         gatekeeper: None,
         places: what_if::Places::default(),
+        last_outlook: outlook::LastOutlook::default(),
         admission: Arc::new(what_if::tests::Objects(Ok(None))),
     });
     let (listener, address) = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
@@ -18,9 +19,14 @@ async fn start() -> (SocketAddr, Arc<Facts>) {
     (address, facts)
 }
 
+/// Returns the method of requests for a path.
+fn method(path: &str) -> &'static str {
+    if path == outlook::PATH { "POST" } else { "GET" }
+}
+
 /// Returns the status code, and the whole answer.
 async fn get(address: SocketAddr, path: &str) -> (u16, String) {
-    let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+    let request = format!("{} {path} HTTP/1.0\r\n\r\n", method(path));
     let exchange = move || {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
@@ -83,6 +89,7 @@ async fn the_core_is_asked_for_metrics_and_state() {
             match question {
                 Question::Gauges(to) => to.send(Gauges { nodes: 5, ..Gauges::default() }).unwrap(),
                 Question::State(to) => to.send(serde_json::json!({ "jobs": [1] })).unwrap(),
+                Question::Outlook(to) => to.send(Outlook::default()).unwrap(),
                 Question::Preview(to) => to.send(Copied::Impossible).unwrap(),
             }
         }
@@ -92,6 +99,29 @@ async fn the_core_is_asked_for_metrics_and_state() {
     assert!(text.contains("fluxqueue_scheduler_cache_size{type=\"nodes\"} 5"), "{text}");
     assert!(text.contains("fluxqueue_lane_outstanding{lane=\"bind\"} 3"), "{text}");
     assert!(get(address, "/debug/state").await.1.ends_with("{\"jobs\":[1]}"));
+}
+
+#[tokio::test]
+async fn the_core_makes_one_outlook_for_all_clients_at_once() {
+    let (address, facts) = start().await;
+    assert_eq!(get(address, outlook::PATH).await.0, 503);
+    let (questions, mut asked) = mpsc::channel(2);
+    facts.leading.set(Leading { questions, depths: Box::new(NoQueues) }).unwrap();
+    tokio::spawn(async move {
+        let mut seconds = 0;
+        while let Some(Question::Outlook(to)) = asked.recv().await {
+            seconds += 1;
+            let as_of = Some(fluxqueue_workload::Time::from_seconds(seconds));
+            to.send(Outlook { as_of, ..Outlook::default() }).unwrap();
+        }
+    });
+    let answers = futures::future::join_all((0..8).map(|_| get(address, outlook::PATH))).await;
+    for (code, text) in answers {
+        let expected = r#"{"asOf":"1970-01-01T00:00:01Z","nodes":[],"queues":[]}"#;
+        assert!(code == 200 && text.ends_with(expected), "{text}");
+    }
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    assert!(get(address, outlook::PATH).await.1.contains("00:00:02Z"), "it is made again");
 }
 
 /// Knows one token that may read the metrics, and one that may read nothing.
@@ -138,6 +168,7 @@ async fn start_tls() -> (SocketAddr, tokio_rustls::TlsConnector) {
         leading: OnceLock::new(),
         gatekeeper: Some(Arc::new(Strict)),
         places: what_if::Places::default(),
+        last_outlook: outlook::LastOutlook::default(),
         admission: Arc::new(what_if::tests::Objects(Ok(None))),
     });
     tokio::spawn(serve(listener, Some(config), Connections::with_places(16), facts));
@@ -166,7 +197,8 @@ async fn code(
     } else {
         format!("Authorization: {authorization}\r\n")
     };
-    stream.write_all(format!("GET {path} HTTP/1.0\r\n{header}\r\n").as_bytes()).await.unwrap();
+    let request = format!("{} {path} HTTP/1.0\r\n{header}\r\n", method(path));
+    stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = vec![0; 12];
     stream.read_exact(&mut text).await.unwrap();
     String::from_utf8(text).unwrap().split(' ').nth(1).unwrap().parse().unwrap()
@@ -188,6 +220,8 @@ async fn over_tls_metrics_and_state_need_permission_and_probes_none() {
         ("/metrics", "bearer good", 200),
         ("/debug/state", "", 401),
         ("/debug/state", "Bearer good", 403),
+        (outlook::PATH, "", 401),
+        (outlook::PATH, "Bearer good", 403),
     ];
     for (path, authorization, expected) in cases {
         assert_eq!(

@@ -6,6 +6,7 @@ pub(crate) mod describe;
 pub(crate) mod intake;
 mod lending;
 pub(crate) mod outcomes;
+pub(crate) mod outlook;
 pub(crate) mod pass;
 pub(crate) mod promises;
 pub(crate) mod review;

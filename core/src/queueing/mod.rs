@@ -58,26 +58,13 @@ impl Queueing<'_> {
             .blocker
             .as_ref()
             .is_some_and(|blocker| blocker.reason() == BlockedReason::QueueFull);
-        let life = match self.jobs.state(job) {
-            // Jobs are counted again when there are queues again, if they are still there then.
-            _ if !self.queues.is_any_object() => None,
-            // A job without pods waits for nothing. Another process may not even know of it.
-            JobState::Pending | JobState::Held | JobState::Unsatisfiable if job.live.is_empty() => {
-                None
-            }
-            // Such a job does not run either.
-            JobState::Starting | JobState::Running
-                if job.live.is_empty() && job.retained.is_empty() =>
-            {
-                None
-            }
-            JobState::Pending if is_outside => Some(Life::IsOutside),
-            JobState::Pending | JobState::Held | JobState::Unsatisfiable => Some(Life::Waits),
-            JobState::Starting | JobState::Running => Some(Life::Runs(self.has(job))),
-            JobState::Incomplete | JobState::Refused | JobState::Completed | JobState::Failed => {
-                None
-            }
-        };
+        // Jobs are counted again when there are queues again, if they are still there then.
+        let counts_as = counts_as(self.jobs, job).filter(|_| self.queues.is_any_object());
+        let life = counts_as.map(|counts_as| match counts_as {
+            CountsAs::Waiting if is_outside => Life::IsOutside,
+            CountsAs::Waiting => Life::Waits,
+            CountsAs::Running => Life::Runs(self.has(job)),
+        });
         let (queue, namespace) = (Arc::clone(&job.queue.name), Arc::clone(&job.key.namespace));
         let left = self.queues.tally.note(id, life.map(|life| Member { queue, namespace, life }));
         self.let_in(left);
@@ -227,6 +214,30 @@ impl Queueing<'_> {
         // There may have been changes since.
         self.queues.tally.note_object(name);
         self.agenda.timers.wake(Timer::Queues, self.clock.now.plus_millis(pause));
+    }
+}
+
+/// The part of a job in the load of its queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CountsAs {
+    /// It waits in the queue, or is kept outside.
+    Waiting,
+    /// It has nodes.
+    Running,
+}
+
+/// Returns the part of a job in the load of its queue; `None` if it has none.
+pub(crate) fn counts_as(jobs: &Jobs, job: &Job) -> Option<CountsAs> {
+    match jobs.state(job) {
+        // A job without pods waits for nothing. Another process may not even know of it.
+        JobState::Pending | JobState::Held | JobState::Unsatisfiable => {
+            (!job.live.is_empty()).then_some(CountsAs::Waiting)
+        }
+        // Such a job does not run either.
+        JobState::Starting | JobState::Running => {
+            (!job.live.is_empty() || !job.retained.is_empty()).then_some(CountsAs::Running)
+        }
+        JobState::Incomplete | JobState::Refused | JobState::Completed | JobState::Failed => None,
     }
 }
 

@@ -53,6 +53,7 @@ mod neighbours;
 mod nominated;
 mod on_record;
 mod operators;
+mod outlook;
 mod paused;
 mod preferences;
 mod promises;

@@ -7,6 +7,7 @@ pub(crate) mod explain;
 pub(crate) mod holders;
 pub(crate) mod limits;
 pub(crate) mod lost;
+pub(crate) mod outlook;
 pub(crate) mod positions;
 pub(crate) mod readers;
 pub mod report;

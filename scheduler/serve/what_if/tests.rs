@@ -91,6 +91,7 @@ fn standby_beside(objects: Objects) -> Arc<Facts> {
         leading: OnceLock::new(),
         gatekeeper: Some(Arc::new(Strict)),
         places: Places::default(),
+        last_outlook: crate::serve::outlook::LastOutlook::default(),
         admission: Arc::new(objects),
     })
 }

@@ -7,7 +7,7 @@ FLUXQUEUE := target/release/fluxqueue
 INSTALL := $(foreach file,crds/fluxjobs crds/fluxqueues base/namespace base/rbac base/admission-policy base/records-policy \
 	base/own-writes-policy base/required-policy,--install manifests/chart/files/$(file).yaml)
 
-.PHONY: help build demo-binaries library testbed helm demo test attacks oracle panics bench bench-cluster simulation saboteurs digests e2e fuzz miri structure lint docs crds reference
+.PHONY: help build command demo-binaries library testbed helm demo test attacks oracle panics bench bench-cluster simulation saboteurs digests e2e fuzz miri structure lint docs crds reference
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,6 +15,9 @@ help: ## list these commands
 build: ## build fluxqueue, optimised
 	@test -e $(FLUXQUEUE) || echo "== Building Fluxqueue: some minutes the first time"
 	cargo build --release --locked --bin fluxqueue
+
+command: ## build target/release/kubectl-fluxqueue, which kubectl runs as `kubectl fluxqueue`
+	cargo build --release --locked -p kubectl-fluxqueue
 
 library: ## build target/release/libfluxion_sys.so and its link libreapi_cli.so, for programs written for Fluxion
 	cargo build --release --locked -p fluxion-sys

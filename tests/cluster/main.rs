@@ -79,6 +79,9 @@ mod volumes;
 /// What-if answers, compared with the jobs that are submitted afterwards.
 mod what_if;
 
+/// `kubectl fluxqueue`.
+mod command;
+
 /// Promised starts, and actual starts.
 mod time;
 

@@ -1,0 +1,573 @@
+//! `show` and `why`: everything known about a job, and the things in its way with advice.
+
+use std::fmt::Write as _;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::Deserialize;
+
+use fluxqueue_api::text;
+
+use crate::api_path::Resource;
+use crate::args::{Connection, Format, JobArgs};
+use crate::cluster::{Cluster, Selection};
+use crate::console::{Console, Look, style_of_state};
+use crate::exit::DONE;
+use crate::find::{Found, Pod, find};
+use crate::output;
+use crate::queue::record_of;
+use crate::record::{Condition, Record};
+use crate::when_text::{clock, clock_and_off, lenient, off, roughly, slurm};
+
+/// Most Events of a FluxJob that are read, and most of the newest that are shown.
+const EVENTS_MAX: usize = 250;
+const EVENTS_SHOWN: usize = 10;
+
+/// An Event.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Event {
+    #[serde(rename = "eventTime", deserialize_with = "lenient")]
+    made_at: Option<Timestamp>,
+    #[serde(deserialize_with = "lenient")]
+    last_timestamp: Option<Timestamp>,
+    series: Option<Series>,
+    reason: String,
+    message: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Series {
+    #[serde(deserialize_with = "lenient")]
+    last_observed_time: Option<Timestamp>,
+}
+
+impl Event {
+    fn time(&self) -> Option<Timestamp> {
+        let last = self.series.as_ref().and_then(|series| series.last_observed_time);
+        last.or(self.last_timestamp).or(self.made_at)
+    }
+}
+
+/// Shows everything known about a job.
+pub(crate) async fn show(
+    connection: &Connection,
+    args: JobArgs,
+    console: &mut Console<'_>,
+) -> anyhow::Result<u8> {
+    let cluster = Cluster::connect(connection).await?;
+    let now = Timestamp::now();
+    let record = match find(&cluster, &args.job).await? {
+        Found::Record(record, raw) => {
+            if let Some(format @ (Format::Json | Format::Yaml | Format::Name)) = args.output {
+                console.print(&output::objects(&[&raw], false, format)?)?;
+                return Ok(DONE);
+            }
+            *record
+        }
+        Found::Pod(pod) => {
+            anyhow::ensure!(
+                args.output.is_none(),
+                "pod {} has no FluxJob: use kubectl get pod -o",
+                text::name(&pod.metadata.name)
+            );
+            record_of(*pod)
+        }
+    };
+    let events = events_of(&cluster, &record).await;
+    let text = all_of(&record, now, &console.look);
+    console.print(&text)?;
+    match events {
+        Ok(events) => console.print(&event_lines(&events, now, &console.look.zone))?,
+        // A user may be allowed to see jobs and no Events.
+        Err(error) => {
+            console.note(&format!("Events are left out: {}", crate::console::said(&error)));
+        }
+    }
+    Ok(DONE)
+}
+
+async fn events_of(cluster: &Cluster, record: &Record) -> anyhow::Result<Vec<Event>> {
+    let uid = &record.metadata.uid;
+    anyhow::ensure!(crate::find::is_label_value(uid), "the uid is none");
+    let selection = Selection {
+        namespace: Some(cluster.namespace.clone()),
+        fields: format!("involvedObject.uid={uid}"),
+        ..Selection::default()
+    };
+    let listed = cluster.list(Resource::EVENT, &selection, EVENTS_MAX).await?;
+    let mut events: Vec<Event> =
+        listed.items.iter().filter_map(|raw| serde_json::from_str(raw.get()).ok()).collect();
+    events.sort_by_key(Event::time);
+    Ok(events.split_off(events.len().saturating_sub(EVENTS_SHOWN)))
+}
+
+/// Returns everything about a job, in lines of a name and a value.
+fn all_of(record: &Record, now: Timestamp, look: &Look) -> String {
+    let (status, zone) = (&record.status, &look.zone);
+    let at = |time: Option<Timestamp>| time.map(|time| clock_and_off(time, now, zone));
+    let mut text = String::new();
+    let mut line = |name: &str, value: Option<String>| {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            let _ = writeln!(text, "{:<14}{value}", format!("{name}:"));
+        }
+    };
+    line("Job", Some(record.shown()));
+    line("Namespace", Some(text::name(&record.metadata.namespace).into_owned()));
+    if record.spec.workload_ref.name != record.metadata.name {
+        line("FluxJob", Some(text::name(&record.metadata.name).into_owned()));
+    }
+    line("State", Some(look.paint(style_of_state(record.state()), &text::name(record.state()))));
+    line("Queue", Some(text::name(&status.queue_name).into_owned()));
+    line("Priority", status.priority.map(|priority| priority.to_string()));
+    line("Place", status.position.map(|place| place.to_string()));
+    line("Size", Some(format!("{} pods have nodes, of {}", status.bound, status.total)));
+    line("Nodes", Some(text::message(&status.display_nodes).into_owned()));
+    line("Walltime", status.walltime_seconds.map(slurm));
+    line("Submitted", at(record.metadata.creation_timestamp));
+    line("Queued", at(status.queued_at));
+    if status.start_time.is_none() {
+        line("Start", estimate(record, now, zone));
+    }
+    line("Started", at(status.start_time));
+    let planned_end = status.start_time.zip(status.walltime_seconds).and_then(|(start, limit)| {
+        Timestamp::from_second(start.as_second().checked_add(limit)?).ok()
+    });
+    if record.is_under_way() {
+        line("Planned end", at(planned_end));
+    }
+    line("Ended", at(status.completion_time));
+    let estimates = status.start_estimates.as_ref();
+    line(
+        "Estimates",
+        estimates.and_then(|it| {
+            let later = |seconds: i64| match seconds {
+                0 => "as it was".to_owned(),
+                1.. => format!("{} later than", roughly(seconds)),
+                _ => format!("{} earlier than", roughly(-seconds)),
+            };
+            let first =
+                it.later_than_first_seconds.map(|by| format!("{} first estimated", later(by)));
+            let promised =
+                it.later_than_promised_seconds.map(|by| format!("{} promised", later(by)));
+            let all: Vec<String> = first.into_iter().chain(promised).collect();
+            (!all.is_empty()).then(|| format!("it started {}", all.join(", ")))
+        }),
+    );
+    line("Wishes", wishes(record));
+    text.push_str(&blockers(record));
+    text.push_str(&warnings(record));
+    text
+}
+
+/// Returns the wishes of people for a job.
+fn wishes(record: &Record) -> Option<String> {
+    let wishes = &record.spec.overrides;
+    let class = wishes.priority_class_name.as_ref().map(|class| format!("priority class {class}"));
+    let queue = wishes.queue_name.as_ref().map(|queue| format!("queue {queue}"));
+    let walltime = wishes.walltime_seconds.map(|seconds| format!("walltime {}", slurm(seconds)));
+    let all: Vec<String> = [class, queue, walltime, wishes.held()].into_iter().flatten().collect();
+    (!all.is_empty()).then(|| text::into_message(all.join("; ")))
+}
+
+/// Returns the expected start of a job, in words.
+fn estimate(record: &Record, now: Timestamp, zone: &TimeZone) -> Option<String> {
+    let status = &record.status;
+    if let Some(estimate) = &status.estimated_start {
+        let at = clock_and_off(estimate.time?, now, zone);
+        let as_of = estimate.as_of.map_or(String::new(), |at| format!(", as of {}", off(at, now)));
+        return Some(match estimate.kind.as_str() {
+            "Reserved" => format!("{at}, promised: at that time at the latest"),
+            _ => format!("{at}, if all goes on as it is now{as_of}"),
+        });
+    }
+    if status.reservation.as_ref().is_some_and(|promise| promise.start.is_none()) {
+        return Some("no known date; nodes are held for it".to_owned());
+    }
+    let waits = matches!(record.state(), "Pending");
+    waits.then(|| "no known date".to_owned())
+}
+
+fn blockers(record: &Record) -> String {
+    let mut lines = String::new();
+    if record.is_under_way() || record.has_ended() {
+        return lines;
+    }
+    for blocker in &record.status.blocked_by {
+        let message = blocker.told(&record.metadata.namespace);
+        let _ = writeln!(lines, "  {}: {message}", text::name(&blocker.reason));
+    }
+    if lines.is_empty() { lines } else { format!("In its way:\n{lines}") }
+}
+
+/// Returns the conditions that report trouble.
+fn warnings(record: &Record) -> String {
+    let is_usual = |condition: &&Condition| {
+        matches!(condition.r#type.as_str(), "Scheduled" | "Finished") || condition.status != "True"
+    };
+    let all = record.status.conditions.iter().filter(|condition| !is_usual(condition));
+    let mut lines = String::new();
+    for condition in all {
+        let (of, said) = (text::name(&condition.r#type), text::message(&condition.message));
+        let _ = writeln!(lines, "  {of}: {said}");
+    }
+    if lines.is_empty() { lines } else { format!("Warnings:\n{lines}") }
+}
+
+fn event_lines(events: &[Event], now: Timestamp, zone: &TimeZone) -> String {
+    let mut lines = String::new();
+    for event in events {
+        let at = event.time().map_or("-".to_owned(), |at| clock(at, now, zone));
+        let (reason, said) = (text::name(&event.reason), text::message(&event.message));
+        let _ = writeln!(lines, "  {at}  {reason}: {said}");
+    }
+    if lines.is_empty() { lines } else { format!("Events:\n{lines}") }
+}
+
+/// Returns the start of a job, in one line.
+pub(crate) fn when_line(record: &Record, now: Timestamp, zone: &TimeZone) -> String {
+    let (job, status) = (record.shown(), &record.status);
+    if record.has_ended() || record.is_under_way() {
+        let at = status.start_time.map_or("at a time that is not on record".to_owned(), |at| {
+            clock_and_off(at, now, zone)
+        });
+        return format!("{job} has started: {at}\n");
+    }
+    let start = estimate(record, now, zone).unwrap_or_else(|| "no known date".to_owned());
+    let state = text::name(record.state());
+    let reason =
+        record.reason().map_or(String::new(), |reason| format!(", {}", text::name(reason)));
+    format!("{job} starts: {start} ({state}{reason})\n")
+}
+
+/// Explains why a job or a pod waits.
+pub(crate) async fn why(
+    connection: &Connection,
+    args: JobArgs,
+    console: &mut Console<'_>,
+) -> anyhow::Result<u8> {
+    anyhow::ensure!(
+        matches!(args.output, None | Some(Format::Wide)),
+        "--output: why is for people; `show -o json` has the same as data"
+    );
+    let cluster = Cluster::connect(connection).await?;
+    let now = Timestamp::now();
+    let text = match find(&cluster, &args.job).await? {
+        Found::Record(record, _) => why_job(&record, now, &console.look.zone),
+        Found::Pod(pod) => why_pod(&pod, now, &console.look.zone),
+    };
+    console.print(&text)?;
+    Ok(DONE)
+}
+
+/// Explains why a job waits, in some lines.
+fn why_job(record: &Record, now: Timestamp, zone: &TimeZone) -> String {
+    let job = record.shown();
+    let status = &record.status;
+    let mut text = String::new();
+    if record.has_ended() {
+        let finished = record.condition("Finished");
+        let said = finished.map_or(String::new(), |it| text::message(&it.message).into_owned());
+        let at = status.completion_time.map_or(String::new(), |at| off(at, now));
+        let _ = writeln!(text, "{job} has ended {at}: {} {said}", text::name(record.state()));
+        return text;
+    }
+    if record.is_under_way() {
+        let since = status
+            .start_time
+            .map_or(String::new(), |at| format!(" since {}", clock(at, now, zone)));
+        let verb = if record.state() == "Starting" { "starts" } else { "runs" };
+        let _ = writeln!(
+            text,
+            "{job} {verb}{since}: {} of its {} pods have nodes.",
+            status.bound, status.total
+        );
+        if let Some(degraded) = record.condition("Degraded").filter(|it| it.status == "True") {
+            let _ = writeln!(
+                text,
+                "  {}: {}",
+                text::name(&degraded.reason),
+                text::message(&degraded.message)
+            );
+        }
+        return text;
+    }
+    let place = match (status.position, status.queue_name.as_str()) {
+        (Some(place), queue) => format!(", place {place} in queue {}", text::name(queue)),
+        (None, "") => String::new(),
+        (None, queue) => format!(", queue {}", text::name(queue)),
+    };
+    let _ = writeln!(text, "{job} is {}{place}.", text::name(record.state()));
+    if let Some(start) = estimate(record, now, zone) {
+        let _ = writeln!(text, "Start: {start}.");
+    }
+    if status.blocked_by.is_empty() {
+        text.push_str("Nothing is known to be in its way: Fluxqueue has not tried it yet.\n");
+    }
+    let mut advised = Vec::new();
+    for blocker in &status.blocked_by {
+        let _ = writeln!(
+            text,
+            "\n{}\n  {}",
+            text::name(&blocker.reason),
+            blocker.told(&record.metadata.namespace)
+        );
+        if let Some(from) = blocker.reserved_from {
+            let _ = writeln!(
+                text,
+                "  Nodes are kept for that job from {} on.",
+                clock_and_off(from, now, zone)
+            );
+        }
+        if let Some(advice) = advice(&blocker.reason).filter(|advice| !advised.contains(advice)) {
+            let _ = writeln!(text, "  What you can do: {advice}");
+            advised.push(advice);
+        }
+    }
+    text.push_str(&warnings(record));
+    text
+}
+
+/// Explains why a lone pod without a FluxJob waits.
+fn why_pod(pod: &Pod, now: Timestamp, zone: &TimeZone) -> String {
+    let name = format!("pod/{}", text::name(&pod.metadata.name));
+    if pod.has_ended() {
+        let said = text::message(&pod.status.message);
+        return format!(
+            "{name} has ended: {} {} {said}\n",
+            pod.state(),
+            text::name(&pod.status.reason)
+        );
+    }
+    if !pod.spec.node_name.is_empty() {
+        let since = pod.condition("PodScheduled").and_then(|it| it.last_transition_time);
+        let since = since.map_or(String::new(), |at| format!(" since {}", clock(at, now, zone)));
+        let node = text::name(&pod.spec.node_name);
+        return format!(
+            "{name} has node {node}{since}: its kubelet runs it (kubectl describe pod).\n"
+        );
+    }
+    let scheduler = text::name(&pod.spec.scheduler_name);
+    match pod.condition("PodScheduled") {
+        Some(said) => format!(
+            "{name} waits for scheduler {scheduler}.\n\n{}\n  {}\n",
+            text::name(&said.reason),
+            text::message(&said.message)
+        ),
+        None => format!(
+            "{name} waits, and scheduler {scheduler} has said nothing of it: is it that of \
+             Fluxqueue, and does Fluxqueue run?\n"
+        ),
+    }
+}
+
+/// Returns advice for the user about a reason.
+fn advice(reason: &str) -> Option<&'static str> {
+    Some(match reason {
+        "InsufficientResources" => {
+            "ask for fewer pods, CPUs or GPUs, or say a shorter walltime (`kubectl fluxqueue \
+             walltime`): a job that ends before the next promised start fits into the gap."
+        }
+        "QueuedBehind" => {
+            "say a shorter walltime, so that it fits before the job ahead; or use a queue that \
+             goes first, if there is one for you (`kubectl get fluxqueues`)."
+        }
+        "UnknownEnd" => "ask the owners of these jobs for a walltime: then this one gets a date.",
+        "QueueLimit" => {
+            "wait for jobs of the queue to end, ask for less, or use another queue \
+             (`kubectl fluxqueue move --queue`)."
+        }
+        "QueueFull" => "wait: it gets a place when there is room. Or use another queue.",
+        "Held" => {
+            "`kubectl fluxqueue release` lifts your own hold. If the queue is stopped, its \
+             administrator starts it."
+        }
+        "Paused" => "wait until an administrator resumes Fluxqueue (`kubectl fluxqueue resume`).",
+        "QueueNotUsable" | "QueueInvalid" => {
+            "name another queue (`kubectl fluxqueue move --queue`); `kubectl get fluxqueues` lists \
+             them."
+        }
+        "WalltimeTooLong" => {
+            "say a shorter walltime (`kubectl fluxqueue walltime`), or use another queue."
+        }
+        "Incomplete" => {
+            "check that all pods of the job can be created: quotas, and the size that the label \
+             fluxqueue/group-size says."
+        }
+        "Gated" => {
+            "remove the scheduling gate that the message names, or wait for what removes it."
+        }
+        "VolumesNotReady" | "VolumeBindingFailed" => {
+            "look at the claim that the message names (kubectl describe pvc)."
+        }
+        "NoMatchingNodes" => {
+            "check node selectors, tolerations and terms about other pods; cordoned nodes come \
+             back by themselves."
+        }
+        "NoRoomInLevel" => {
+            "ask for smaller slices or a wider level, or wait: an end in that part makes room."
+        }
+        "Unsatisfiable" => {
+            "ask for less or for other nodes: not even the idle machine could run it as it is."
+        }
+        "UnsupportedConstraint" | "InvalidRequest" => {
+            "correct the field that the message names, and submit again."
+        }
+        "QuotaExceeded" => "wait until pods of the namespace end, or ask for a larger quota.",
+        "BindFailed" => {
+            "read the message: a quota, a policy or a webhook refuses the start. The next attempt \
+             comes within 5 minutes."
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::tests::record;
+    use fluxqueue_api::BlockedReason;
+    use serde_json::{Value, json};
+
+    fn now() -> Timestamp {
+        "2026-01-05T13:24:00Z".parse().unwrap()
+    }
+
+    fn job(status: &Value, overrides: &Value) -> Record {
+        record(&json!({
+            "metadata": { "name": "solve-job-1", "namespace": "lab", "uid": "u",
+                "creationTimestamp": "2026-01-05T13:00:00Z" },
+            "spec": { "workloadRef": { "kind": "Job", "name": "solve", "uid": "w" },
+                "overrides": overrides },
+            "status": status,
+        }))
+    }
+
+    fn waits() -> Record {
+        job(
+            &json!({
+                "state": "Pending", "queueName": "default", "position": 2, "total": 64,
+                "walltimeSeconds": 7200,
+                "queuedAt": "2026-01-05T13:00:00Z",
+                "estimatedStart": { "time": "2026-01-05T14:05:00Z", "kind": "Reserved",
+                    "asOf": "2026-01-05T13:20:00Z" },
+                "blockedBy": [
+                    { "reason": "InsufficientResources", "message": "2 GPUs are short\u{1b}[2J" },
+                    { "reason": "QueuedBehind", "message": "waits behind lab/big",
+                        "behind": "lab/big",
+                      "reservedFrom": "2026-01-05T13:30:00Z" },
+                ],
+                "conditions": [
+                    { "type": "Scheduled", "status": "False", "reason": "InsufficientResources",
+                        "message": "m" },
+                    { "type": "SizeClamped", "status": "True", "reason": "SizeClamped",
+                        "message": "8 of 9" },
+                ],
+            }),
+            &json!({ "walltimeSeconds": 7200, "holds": [{ "by": "ann", "reason": "audit" }] }),
+        )
+    }
+
+    #[test]
+    fn show_has_everything_in_lines() {
+        let text = all_of(&waits(), now(), &Look::plain());
+        let expected = r"Job:          job/solve
+Namespace:    lab
+FluxJob:      solve-job-1
+State:        Pending
+Queue:        default
+Place:        2
+Size:         0 pods have nodes, of 64
+Walltime:     2:00:00
+Submitted:    13:00, 24 min ago
+Queued:       13:00, 24 min ago
+Start:        14:05, in 41 min, promised: at that time at the latest
+Wishes:       walltime 2:00:00; held by ann: audit
+In its way:
+  InsufficientResources: 2 GPUs are short\u{1b}[2J
+  QueuedBehind: waits behind lab/big
+Warnings:
+  SizeClamped: 8 of 9
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn why_says_what_is_in_the_way_and_what_can_be_done() {
+        let text = why_job(&waits(), now(), &TimeZone::UTC);
+        assert!(
+            text.starts_with(
+                "job/solve is Pending, place 2 in queue default.\nStart: 14:05, in 41 min, promised"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.contains(
+                "\nInsufficientResources\n  2 GPUs are short\\u{1b}[2J\n  What you can do: "
+            ),
+            "{text}"
+        );
+        assert!(text.contains("Nodes are kept for that job from 13:30, in 6 min on."), "{text}");
+    }
+
+    #[test]
+    fn when_is_one_line() {
+        assert_eq!(
+            when_line(&waits(), now(), &TimeZone::UTC),
+            "job/solve starts: 14:05, in 41 min, promised: at that time at the latest (Pending, \
+             InsufficientResources)\n"
+        );
+        let runs =
+            job(&json!({ "state": "Running", "startTime": "2026-01-05T13:12:00Z" }), &json!({}));
+        assert_eq!(
+            when_line(&runs, now(), &TimeZone::UTC),
+            "job/solve has started: 13:12, 12 min ago\n"
+        );
+    }
+
+    #[test]
+    fn a_job_without_a_date_says_so() {
+        let held = job(&json!({ "state": "Pending", "reservation": {} }), &json!({}));
+        assert!(
+            why_job(&held, now(), &TimeZone::UTC).contains("no known date; nodes are held for it")
+        );
+        let runs = job(
+            &json!({ "state": "Running", "bound": 3, "total": 4,
+                "startTime": "2026-01-05T13:12:00Z",
+                "conditions": [{ "type": "Degraded", "status": "True", "reason": "MemberLost",
+                    "message": "lost p" }] }),
+            &json!({}),
+        );
+        let text = why_job(&runs, now(), &TimeZone::UTC);
+        assert_eq!(
+            text,
+            "job/solve runs since 13:12: 3 of its 4 pods have nodes.\n  MemberLost: lost p\n"
+        );
+    }
+
+    /// A new reason needs advice, or a place among those that pass by themselves.
+    #[test]
+    fn every_reason_has_advice_or_passes_by_itself() {
+        let passing = [BlockedReason::ReleasePaused, BlockedReason::PlacementWithdrawn];
+        for reason in BlockedReason::ALL {
+            assert_eq!(advice(reason.as_str()).is_none(), passing.contains(&reason), "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_pod_that_no_scheduler_has_seen_says_so() {
+        let pod = |value: Value| serde_json::from_value::<Pod>(value).unwrap();
+        let silent = pod(
+            json!({ "metadata": { "name": "a" }, "spec": { "schedulerName": "other" }, "status": {
+                "phase": "Pending" } }),
+        );
+        assert!(
+            why_pod(&silent, now(), &TimeZone::UTC).contains("scheduler other has said nothing")
+        );
+        let said = pod(json!({ "metadata": { "name": "a" }, "status": { "phase": "Pending",
+            "conditions": [{ "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                "message": "0/4 nodes" }] } }));
+        assert!(why_pod(&said, now(), &TimeZone::UTC).contains("Unschedulable\n  0/4 nodes"));
+    }
+}

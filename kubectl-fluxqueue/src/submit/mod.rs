@@ -1,0 +1,276 @@
+//! `submit`: creates a Job from a script or a command, with the options of sbatch.
+//!
+//! Options come from `#SBATCH` and `#FLUXQUEUE` lines of the script (`script.rs`), and from the
+//! command line, which counts more. `request.rs` reads the options into a request, and
+//! `manifest.rs` makes the Job. Nothing else is created: a script goes along in the command of the
+//! container.
+
+mod manifest;
+pub(crate) mod options;
+mod request;
+mod script;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use clap::{Args as _, FromArgMatches as _};
+
+use fluxqueue_api::text;
+
+use crate::api_path::Resource;
+use crate::args::{Connection, Format, SubmitArgs, WaitArgs, WaitFor};
+use crate::cluster::Cluster;
+use crate::console::Console;
+use crate::exit::DONE;
+use crate::find::find;
+use crate::{output, wait};
+
+use options::Options;
+use request::Request;
+use script::{Runs, Script};
+
+/// The largest script in bytes: Linux takes 128 KiB in one argument of a program.
+const SCRIPT_BYTES_MAX: u64 = 120 << 10;
+
+/// The time within which the FluxJob of a Job that was just created has to appear.
+const FLUX_JOB_WITHIN: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Submits a job.
+pub(crate) async fn run(
+    connection: &Connection,
+    args: SubmitArgs,
+    console: &mut Console<'_>,
+) -> anyhow::Result<u8> {
+    let (job, notes) = job_of(&args, console)?;
+    for note in notes {
+        console.note(&note);
+    }
+    if args.dry_run {
+        console.print(&shown(&job, args.output)?)?;
+        return Ok(DONE);
+    }
+    let cluster = Cluster::connect(connection).await?;
+    let created = cluster.create(Resource::JOB, Some(&cluster.namespace), &job, false).await?;
+    let name = created.pointer("/metadata/name").and_then(serde_json::Value::as_str);
+    let name = name.context("the API server names no Job")?.to_owned();
+    match args.output {
+        None => console.print(&format!("Submitted job {}\n", text::name(&name)))?,
+        format => console.print(&shown(&created, format)?)?,
+    }
+    if !args.wait {
+        return Ok(DONE);
+    }
+    console.flush()?;
+    let args = WaitArgs { job: name, until: WaitFor::Ended, timeout: None };
+    let from = std::time::Instant::now();
+    let found = loop {
+        match find(&cluster, &args.job).await {
+            Ok(found) => break found,
+            Err(error) if from.elapsed() > FLUX_JOB_WITHIN => {
+                return Err(error.context("Fluxqueue has not seen the job yet: does it run?"));
+            }
+            Err(_) => tokio::time::sleep(std::time::Duration::from_millis(500)).await,
+        }
+    };
+    wait::wait(&cluster, found, &args, console).await
+}
+
+fn shown(job: &serde_json::Value, format: Option<Format>) -> anyhow::Result<String> {
+    match format {
+        Some(Format::Json) => output::json(job),
+        Some(Format::Name) => Ok(output::name(job) + "\n"),
+        _ => output::yaml(job),
+    }
+}
+
+/// Makes the Job for these arguments, and lines for people.
+fn job_of(
+    args: &SubmitArgs,
+    console: &mut Console<'_>,
+) -> anyhow::Result<(serde_json::Value, Vec<String>)> {
+    let (runs, default_name, options, notes) = match (&args.script, &args.wrap) {
+        (Some(path), _) => {
+            let text = read(path, console)?;
+            let label = if path == "-" { "stdin" } else { path };
+            let read = script::options(&text).with_context(|| label.to_owned())?;
+            let options = merged(&read.words).with_context(|| label.to_owned())?;
+            let script = Script::read(&text).with_context(|| label.to_owned())?;
+            let stem = Path::new(label).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+            let notes = read.notes.into_iter().map(|note| format!("{label}:{note}")).collect();
+            (Runs::Script(script, args.command.clone()), stem, Some(options), notes)
+        }
+        (None, Some(line)) => {
+            let shell = ["/bin/sh".to_owned(), "-c".to_owned(), line.clone()];
+            (Runs::Command(shell.to_vec()), Some("wrap".to_owned()), None, Vec::new())
+        }
+        (None, None) => {
+            let Some(program) = args.command.first() else {
+                bail!("nothing to run: name a script, or a command behind --");
+            };
+            let stem =
+                PathBuf::from(program).file_stem().map(|it| it.to_string_lossy().into_owned());
+            (Runs::Command(args.command.clone()), stem, None, Vec::new())
+        }
+    };
+    let options = match options {
+        Some(of_script) => over(of_script, &args.options),
+        None => args.options.clone(),
+    };
+    let request = Request::read(&options, default_name.as_deref().unwrap_or("job"))?;
+    Ok((manifest::job(&request, &runs), notes))
+}
+
+fn read(path: &str, console: &mut Console<'_>) -> anyhow::Result<String> {
+    if path == "-" {
+        return console.read_input(SCRIPT_BYTES_MAX).context("reading stdin");
+    }
+    let reading = || format!("reading {}", text::message(path));
+    let size = std::fs::metadata(path).with_context(reading)?.len();
+    ensure!(size <= SCRIPT_BYTES_MAX, "{path}: a script has {SCRIPT_BYTES_MAX} bytes at most");
+    std::fs::read_to_string(path).with_context(reading)
+}
+
+/// Reads options from words of a script, by the same rules as those of the command line.
+fn merged(words: &[script::Word]) -> anyhow::Result<Options> {
+    let parse = |words: &[script::Word]| {
+        let command = Options::augment_args(clap::Command::new("#SBATCH").no_binary_name(true));
+        let matches = command
+            .try_get_matches_from(words.iter().map(|word| word.text.as_str()))
+            .map_err(|error| first_line(&error))?;
+        Options::from_arg_matches(&matches).map_err(|error| first_line(&error))
+    };
+    parse(words).map_err(|said| {
+        // The error of all words together does not give the line of the wrong one.
+        let wrong = words.iter().find_map(|word| {
+            let said = parse(std::slice::from_ref(word)).err()?;
+            Some(format!("line {}: {said}", word.line))
+        });
+        anyhow::anyhow!(wrong.unwrap_or(said))
+    })
+}
+
+/// Returns clap's message of an error, without the usage.
+fn first_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+/// Returns the options of a script, with those of the command line over them.
+fn over(script: Options, line: &Options) -> Options {
+    macro_rules! either {
+        ($($field:ident),*) => {
+            Options {
+                $($field: line.$field.clone().or(script.$field),)*
+                exclusive: line.exclusive || script.exclusive,
+                gpu_resource: differing(&line.gpu_resource, script.gpu_resource, "nvidia.com/gpu"),
+                scheduler_name: differing(&line.scheduler_name, script.scheduler_name, "fluxqueue"),
+                env: script.env.into_iter().chain(line.env.iter().cloned()).collect(),
+                mount: script.mount.into_iter().chain(line.mount.iter().cloned()).collect(),
+            }
+        };
+    }
+    either!(
+        image,
+        nodes,
+        ntasks,
+        ntasks_per_node,
+        cpus_per_task,
+        mem,
+        mem_per_cpu,
+        gpus,
+        gpus_per_node,
+        gpus_per_task,
+        gres,
+        time,
+        array,
+        job_name,
+        partition,
+        constraint,
+        chdir,
+        priority_class
+    )
+}
+
+/// Returns the value of the command line, or that of the script if the former is the default.
+fn differing(line: &str, script: String, default: &str) -> String {
+    if line == default { script } else { line.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    pub(super) fn submitted(
+        line: &[&str],
+        script: &str,
+    ) -> anyhow::Result<(serde_json::Value, Vec<String>)> {
+        let words = [&["kubectl-fluxqueue", "submit"], line].concat();
+        let parsed = crate::args::Args::try_parse_from(words)
+            .map_err(|error| anyhow::anyhow!(error.to_string()))?;
+        let crate::args::Command::Submit(args) = parsed.command else { panic!("submit") };
+        let look = crate::Look::plain();
+        let mut console = Console::new(script.as_bytes(), std::io::sink(), std::io::sink(), look);
+        job_of(&args, &mut console)
+    }
+
+    #[test]
+    fn n_is_the_number_of_tasks_and_the_namespace_has_its_long_form() {
+        let parse = |words: &[&str]| crate::args::Args::try_parse_from(words).unwrap();
+        let args =
+            parse(&["k", "submit", "-n", "4", "--namespace", "lab", "--image", "i", "--", "x"]);
+        assert_eq!(args.connection.namespace.as_deref(), Some("lab"));
+        let args = parse(&["k", "-n", "lab", "submit", "-n", "4", "--image", "i", "--", "x"]);
+        assert_eq!(args.connection.namespace.as_deref(), Some("lab"));
+        let crate::args::Command::Submit(submit) = args.command else { panic!("submit") };
+        assert_eq!(submit.options.ntasks, Some(4));
+        let args = parse(&["k", "queue", "-n", "lab"]);
+        assert_eq!(args.connection.namespace.as_deref(), Some("lab"));
+    }
+
+    #[test]
+    fn the_command_line_counts_more_than_the_script() {
+        let script = "#!/bin/bash\n#SBATCH -N 4 -t 10\n#FLUXQUEUE --image=a/b:1\n\
+                      #SBATCH --job-name=solve\nrun\n";
+        let (job, notes) = submitted(&["-", "-N", "2", "--", "x"], script).unwrap();
+        assert_eq!(job["spec"]["parallelism"], 2);
+        assert_eq!(job["metadata"]["generateName"], "solve-");
+        assert_eq!(job["metadata"]["annotations"]["fluxqueue/walltime"], "600s");
+        assert_eq!(job["spec"]["template"]["spec"]["containers"][0]["image"], "a/b:1");
+        assert_eq!(notes, Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_error_names_the_line_of_the_script() {
+        let error = |script: &str| {
+            let error = submitted(&["-", "--image", "i"], script).unwrap_err();
+            crate::console::said(&error)
+        };
+        let script = "#!/bin/sh\n#SBATCH -N 4\n#SBATCH --ntasks=many\n";
+        assert!(
+            error(script).starts_with("stdin: line 3: invalid value 'many'"),
+            "{}",
+            error(script)
+        );
+        let script = "#!/bin/sh\n\n#SBATCH --begin=tomorrow\n";
+        assert!(error(script).starts_with("stdin: line 3: --begin"), "{}", error(script));
+        let script = "#!/bin/sh\n#SBATCH --colour=red\n";
+        assert!(error(script).contains("line 2: --colour is no option"), "{}", error(script));
+    }
+
+    #[test]
+    fn options_for_files_and_mail_are_left_out_with_a_line_each() {
+        let script = "#!/bin/sh\n#SBATCH -o out.%j --mail-type=END\n";
+        let (_, notes) = submitted(&["-", "--image", "i"], script).unwrap();
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(notes[0].starts_with("stdin:2: --output is left out: "), "{notes:?}");
+    }
+
+    #[test]
+    fn without_a_script_a_command_or_an_image_nothing_is_submitted() {
+        let error = |line: &[&str]| submitted(line, "").unwrap_err().to_string();
+        assert!(error(&["--image", "i"]).contains("nothing to run"));
+        assert!(error(&["--", "x"]).contains("--image"));
+        assert!(error(&["--wrap", "x", "--", "x"]).contains("cannot be used"));
+    }
+}

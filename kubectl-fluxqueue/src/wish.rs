@@ -1,0 +1,265 @@
+//! `hold`, `release`, `move` and `walltime`: write wishes into the spec of a FluxJob.
+//!
+//! Every change is made against the version of the FluxJob that was read, so that two users at once
+//! take no wish of each other away; after [`ATTEMPTS`] conflicts in a row the command fails with a
+//! message.
+
+use anyhow::{Context as _, bail, ensure};
+use serde_json::{Value, json};
+
+use fluxqueue_api::names::QUEUE_DEFAULT;
+use fluxqueue_api::{Hold, Overrides, text};
+
+use crate::api_path::{Resource, check_name};
+use crate::args::{Connection, HoldArgs, MoveArgs, ReleaseArgs, WalltimeArgs};
+use crate::cluster::{Cluster, Selection};
+use crate::console::{Console, said};
+use crate::exit::{DONE, FAILED};
+use crate::find::find_record;
+use crate::record::Record;
+use crate::when_text::slurm;
+
+/// How many times a change is tried while others change the FluxJob.
+const ATTEMPTS: usize = 5;
+
+/// The longest reason of a hold, in characters: the API server takes no more.
+const REASON_CHARS_MAX: usize = 256;
+
+/// Most queues that are named in the error about a missing queue.
+const QUEUES_NAMED_MAX: usize = 20;
+
+/// Holds jobs under the name of the user.
+pub(crate) async fn hold(
+    connection: &Connection,
+    args: HoldArgs,
+    console: &mut Console<'_>,
+) -> anyhow::Result<u8> {
+    ensure!(
+        args.reason.chars().count() <= REASON_CHARS_MAX,
+        "--reason: has more than {REASON_CHARS_MAX} characters"
+    );
+    let cluster = Cluster::connect(connection).await?;
+    let own = cluster.own_name().await?;
+    each(&args.jobs, console, async |job: &str, console: &mut Console<'_>| {
+        let record =
+            change(&cluster, job, |record| holds_with(&record.spec.overrides, &own, &args.reason))
+                .await?;
+        let begun = if record.is_under_way() { "; it has begun, and goes on" } else { "" };
+        console.print(&format!("{} held by {}{begun}\n", record.shown(), text::name(&own)))
+    })
+    .await
+}
+
+/// Returns the holds with one of this user.
+fn holds_with(wishes: &Overrides, own: &str, reason: &str) -> Option<Value> {
+    let mine = Hold { by: own.to_owned(), reason: reason.to_owned() };
+    if wishes.holds.contains(&mine) {
+        return None;
+    }
+    let mut holds: Vec<&Hold> = wishes.holds.iter().filter(|hold| hold.by != own).collect();
+    holds.push(&mine);
+    Some(json!({ "holds": holds }))
+}
+
+/// Lifts holds.
+pub(crate) async fn release(
+    connection: &Connection,
+    args: ReleaseArgs,
+    console: &mut Console<'_>,
+) -> anyhow::Result<u8> {
+    let cluster = Cluster::connect(connection).await?;
+    let own = cluster.own_name().await?;
+    each(&args.jobs, console, async |job: &str, console: &mut Console<'_>| {
+        let lifted = |record: &Record| holds_without(&record.spec.overrides, &own, args.all_holds);
+        let record = change(&cluster, job, lifted).await?;
+        let left = &record.spec.overrides;
+        if let Some(held) = left.held() {
+            bail!(
+                "{} is still {}: to lift the hold of another user needs --all-holds and verb \
+                 release on fluxjobs/hold",
+                record.shown(),
+                text::message(&held)
+            );
+        }
+        let queue = record.condition("Scheduled").filter(|it| it.reason == "Held");
+        // Any other condition is about the hold that was just lifted, and not corrected yet.
+        let stopped = queue.filter(|it| it.message.contains("queue"));
+        let more = stopped.map_or(String::new(), |it| format!("; {}", text::message(&it.message)));
+        console.print(&format!("{} released{more}\n", record.shown()))
+    })
+    .await
+}
+
+/// Returns the holds without that of this user and the switch for all; `None` if that changes
+/// nothing.
+fn holds_without(wishes: &Overrides, own: &str, all: bool) -> Option<Value> {
+    let kept: Vec<&Hold> = wishes.holds.iter().filter(|hold| !all && hold.by != own).collect();
+    if kept.len() == wishes.holds.len() && !wishes.hold {
+        return None;
+    }
+    let holds = if kept.is_empty() { Value::Null } else { json!(kept) };
+    Some(json!({ "hold": null, "holds": holds }))
+}
+
+/// Moves a job to another queue.
+pub(crate) async fn move_to(
+    connection: &Connection,
+    args: MoveArgs,
+    console: &mut Console<'_>,
+) -> anyhow::Result<u8> {
+    let cluster = Cluster::connect(connection).await?;
+    if let Some(queue) = &args.queue {
+        queue_exists(&cluster, queue, console).await?;
+    }
+    let wish = json!({ "queueName": args.queue });
+    let record = change(&cluster, &args.job, |record| {
+        (record.spec.overrides.queue_name != args.queue).then(|| wish.clone())
+    })
+    .await?;
+    let to = match &args.queue {
+        Some(queue) => format!("moved to queue {}", text::name(queue)),
+        None => "goes back to the queue that it names".to_owned(),
+    };
+    let has_nodes = if record.is_under_way() {
+        "; it has nodes, and stays in its queue until it has none"
+    } else {
+        ""
+    };
+    console.print(&format!("{} {to}{has_nodes}\n", record.shown()))?;
+    Ok(DONE)
+}
+
+/// Returns an error that names the queues, if there is none of this name. A user without permission
+/// to read queues gets a note, and the queue is taken on trust: Fluxqueue refuses the job if it
+/// does not exist.
+async fn queue_exists(
+    cluster: &Cluster,
+    queue: &str,
+    console: &mut Console<'_>,
+) -> anyhow::Result<()> {
+    check_name(queue).context("--queue")?;
+    let found: anyhow::Result<Option<Value>> = cluster.get(Resource::FLUX_QUEUE, None, queue).await;
+    match found {
+        Err(error) => {
+            console.note(&format!("Whether queue {queue} exists is not known: {}", said(&error)));
+            return Ok(());
+        }
+        Ok(Some(_)) => return Ok(()),
+        Ok(None) if queue == QUEUE_DEFAULT => return Ok(()),
+        Ok(None) => {}
+    }
+    let listed =
+        cluster.list(Resource::FLUX_QUEUE, &Selection::default(), QUEUES_NAMED_MAX).await?;
+    let mut names: Vec<String> = listed
+        .items
+        .iter()
+        .map(|raw| text::name(&Record::read(raw).metadata.name).into_owned())
+        .collect();
+    names.push(QUEUE_DEFAULT.to_owned());
+    names.sort();
+    names.dedup();
+    bail!("--queue: there is no fluxqueue {queue}; there are {}", names.join(", "))
+}
+
+/// Changes how long a job may run.
+pub(crate) async fn walltime(
+    connection: &Connection,
+    args: WalltimeArgs,
+    console: &mut Console<'_>,
+) -> anyhow::Result<u8> {
+    let cluster = Cluster::connect(connection).await?;
+    let seconds = args.time.map(i64::try_from).transpose().context("the time is too long")?;
+    let wish = json!({ "walltimeSeconds": seconds });
+    let record = change(&cluster, &args.job, |record| {
+        (record.spec.overrides.walltime_seconds != seconds).then(|| wish.clone())
+    })
+    .await?;
+    let to = match seconds {
+        Some(seconds) => format!("may run for {}", slurm(seconds)),
+        None => "may run for as long as it says itself".to_owned(),
+    };
+    console
+        .print(&format!("{} {to}; Fluxqueue plans with that, and ends no job\n", record.shown()))?;
+    Ok(DONE)
+}
+
+/// Applies an action to each of several jobs; a failure does not keep the other jobs from it.
+async fn each(
+    jobs: &[String],
+    console: &mut Console<'_>,
+    mut act: impl AsyncFnMut(&str, &mut Console<'_>) -> anyhow::Result<()>,
+) -> anyhow::Result<u8> {
+    let mut code = DONE;
+    for job in jobs {
+        if let Err(error) = act(job, console).await {
+            console.error(&error);
+            code = FAILED;
+        }
+    }
+    Ok(code)
+}
+
+/// Changes the wishes of a job to those that `wish` returns; returns the FluxJob as it is then.
+async fn change(
+    cluster: &Cluster,
+    job: &str,
+    wish: impl Fn(&Record) -> Option<Value>,
+) -> anyhow::Result<Record> {
+    for _ in 0..ATTEMPTS {
+        let record = find_record(cluster, job).await?;
+        ensure!(
+            !record.has_ended(),
+            "{} in namespace {} has ended",
+            record.shown(),
+            text::name(&record.metadata.namespace)
+        );
+        let Some(overrides) = wish(&record) else { return Ok(record) };
+        let meta = &record.metadata;
+        let patch = json!({
+            "metadata": { "uid": meta.uid, "resourceVersion": meta.resource_version },
+            "spec": { "overrides": overrides },
+        });
+        let written =
+            cluster.merge(Resource::FLUX_JOB, Some(&meta.namespace), &meta.name, &patch).await?;
+        if let Some(answer) = written {
+            return Ok(Record::read(serde_json::from_str(&answer)?));
+        }
+    }
+    bail!("job {}: it was changed by others {ATTEMPTS} times in a row", text::quoted(job))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wishes(value: Value) -> Overrides {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_hold_takes_no_other_hold_away() {
+        let before =
+            wishes(json!({ "holds": [{ "by": "ann", "reason": "audit" }, { "by": "bob" }] }));
+        assert_eq!(
+            holds_with(&before, "bob", "later"),
+            Some(json!({ "holds": [{ "by": "ann", "reason": "audit" }, { "by": "bob",
+                    "reason": "later" }] }))
+        );
+        assert_eq!(holds_with(&before, "bob", ""), None, "it is held already");
+    }
+
+    #[test]
+    fn a_release_lifts_the_own_hold_and_the_switch_for_all() {
+        let before = wishes(json!({ "hold": true, "holds": [{ "by": "ann" }, { "by": "bob" }] }));
+        assert_eq!(
+            holds_without(&before, "bob", false),
+            Some(json!({ "hold": null, "holds": [{ "by": "ann" }] }))
+        );
+        assert_eq!(
+            holds_without(&before, "bob", true),
+            Some(json!({ "hold": null, "holds": null }))
+        );
+        let of_ann = wishes(json!({ "holds": [{ "by": "ann" }] }));
+        assert_eq!(holds_without(&of_ann, "bob", false), None);
+    }
+}

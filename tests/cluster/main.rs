@@ -82,6 +82,9 @@ mod what_if;
 /// `kubectl fluxqueue`.
 mod command;
 
+/// The recipes of the page for users of Slurm.
+mod recipes;
+
 /// Promised starts, and actual starts.
 mod time;
 

@@ -18,7 +18,14 @@ const DURATION_SECONDS_MAX: f64 = 3_153_600_000.0;
 
 type Fields<'a> = [(Cow<'a, str>, Node<'a>)];
 
-pub(super) fn jobspec(text: &str) -> Result<Jobspec, Error> {
+impl Jobspec {
+    /// Reads a jobspec in JSON or YAML.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        jobspec(text)
+    }
+}
+
+fn jobspec(text: &str) -> Result<Jobspec, Error> {
     let document = Node::read(text)?;
     let top = map(&document, "jobspec")?;
     only(top, "jobspec", &["version", "resources", "tasks", "attributes"])?;

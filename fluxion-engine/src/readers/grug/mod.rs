@@ -18,13 +18,11 @@ mod recipe;
 #[cfg(test)]
 mod tests;
 
-use self::recipe::{EdgeRecipe, Method, Recipe, VertexRecipe};
+use self::recipe::{CONTAINMENT, EdgeRecipe, Method, Recipe, VertexRecipe};
 use crate::Error;
 use crate::graph::{Builder, Graph, NewVertex, PoolTypes, PropertySet, TextId, TypeId, VertexId};
 use crate::limits::VERTICES_MAX;
 
-/// The subsystem that is generated.
-const CONTAINMENT: &str = "containment";
 /// The type that gets ranks, in the order of generation.
 const RANKED: &str = "node";
 

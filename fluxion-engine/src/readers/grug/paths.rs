@@ -3,8 +3,8 @@
 //! Of these nothing is generated, nor walked. But a vertex of containment that a recipe edge of
 //! another subsystem leads to has a path there too, and is written with it.
 
-use super::recipe::{EdgeRecipe, Method};
-use super::{CONTAINMENT, Generator, Numbers};
+use super::recipe::{CONTAINMENT, EdgeRecipe, Method};
+use super::{Generator, Numbers};
 use crate::Error;
 use crate::graph::VertexId;
 use crate::limits::VERTICES_MAX;

@@ -8,6 +8,9 @@ use roxmltree::{Document, Node};
 use crate::Error;
 use crate::limits::{RECIPE_BYTES_MAX, RECIPE_ELEMENTS_MAX};
 
+/// The subsystem that is generated.
+pub(super) const CONTAINMENT: &str = "containment";
+
 /// Vertices and edges to be generated.
 pub(super) struct Recipe {
     pub(super) vertices: Vec<VertexRecipe>,
@@ -183,7 +186,7 @@ fn vertex(data: &Data<'_, '_>) -> Result<VertexRecipe, Error> {
         basename: data.text("basename", kind).to_owned(),
         size: data.number("size", 1)?,
         unit: data.text("unit", "").to_owned(),
-        subsystem: data.text("subsystem", super::CONTAINMENT).to_owned(),
+        subsystem: data.text("subsystem", CONTAINMENT).to_owned(),
     })
 }
 
@@ -198,13 +201,13 @@ fn edge(data: &Data<'_, '_>, source: usize, target: usize) -> Result<EdgeRecipe,
         place: place(data.element),
         source,
         target,
-        subsystem: data.text("e_subsystem", super::CONTAINMENT).to_owned(),
+        subsystem: data.text("e_subsystem", CONTAINMENT).to_owned(),
         method,
         scale: data.number("multi_scale", 1)?,
         id_scope: data.number("id_scope", 0)?,
         id_start: data.number("id_start", 0)?,
         id_stride: data.number("id_stride", 1)?,
-        target_subsystem: data.text("as_tgt_subsystem", super::CONTAINMENT).to_owned(),
+        target_subsystem: data.text("as_tgt_subsystem", CONTAINMENT).to_owned(),
         target_up: data.number("as_tgt_uplvl", 1)?,
         source_up: data.number("as_src_uplvl", 1)?,
     })

@@ -4,7 +4,7 @@
 //! per key, and of the upper part of the first partition only those keys are read that go to
 //! the lower one.
 
-use super::{THRESHOLD, finish, introsort_front, median_of};
+use super::introsort::{THRESHOLD, finish, introsort_front, median_of};
 
 /// The first `count` of what [`super::sort`] makes of the keys of all rows, as positions; `None`:
 /// the first partition leaves less.
@@ -20,7 +20,7 @@ pub(crate) fn front_of_rows(rows: &[u64], starts: &[u32], count: usize) -> Optio
     Some(items.iter().take(count).map(|(_, position)| *position).collect())
 }
 
-/// As [`super::lower_part`], for rows.
+/// As [`super::introsort::lower_part`], for rows.
 fn lower_part_of_rows(rows: &[u64], starts: &[u32]) -> Option<Vec<(u32, u32)>> {
     let length = *starts.last()?;
     if length as usize <= THRESHOLD {
@@ -130,7 +130,7 @@ impl<'a> Downwards<'a> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{front, lower_part};
+    use super::super::introsort::{front, lower_part};
     use super::*;
 
     proptest! {

@@ -1,16 +1,7 @@
-//! Sorting as the C++ standard library of GNU does it.
-//!
-//! Upstream sorts candidates by score alone with `std::sort`, which is not stable: which of two
-//! equal candidates comes first depends on the algorithm. So this is the same one: introspective
-//! sort with the median of three as pivot, ranges of up to 16 left to one insertion sort at the
-//! end, heap sort where the recursion gets too deep.
-
-mod rows;
-
-pub(crate) use rows::front_of_rows;
+//! The algorithm.
 
 /// Ranges up to this length are left to the final insertion sort.
-const THRESHOLD: usize = 16;
+pub(super) const THRESHOLD: usize = 16;
 
 /// Sorts by `less`, with equal elements in the order in which `std::sort` would leave them.
 pub(crate) fn sort<T: Copy>(items: &mut [T], less: impl Fn(&T, &T) -> bool + Copy) {
@@ -23,7 +14,7 @@ pub(crate) fn sort<T: Copy>(items: &mut [T], less: impl Fn(&T, &T) -> bool + Cop
 }
 
 /// The insertion sort at the end.
-fn finish<T: Copy>(items: &mut [T], less: impl Fn(&T, &T) -> bool + Copy) {
+pub(super) fn finish<T: Copy>(items: &mut [T], less: impl Fn(&T, &T) -> bool + Copy) {
     let length = items.len();
     if length > THRESHOLD {
         let (front, _) = items.split_at_mut(THRESHOLD);
@@ -79,7 +70,7 @@ pub(crate) fn front_of_equals(length: usize, count: usize) -> Vec<u32> {
 }
 
 /// The lower part after the first partition, with positions; `None` where there is none.
-fn lower_part(keys: &[i32]) -> Option<Vec<(i32, u32)>> {
+pub(super) fn lower_part(keys: &[i32]) -> Option<Vec<(i32, u32)>> {
     let length = keys.len();
     if length <= THRESHOLD {
         return None;
@@ -123,7 +114,7 @@ fn skip_above(keys: &[i32], first: usize, mut last: usize, middle: usize, pivot:
 }
 
 /// Does of [`introsort`] what matters for the first `count`. Returns up to where it was done.
-fn introsort_front<T: Copy>(
+pub(super) fn introsort_front<T: Copy>(
     items: &mut [T],
     mut depth: u32,
     count: usize,
@@ -169,7 +160,7 @@ fn median<T: Copy>(items: &[T], less: impl Fn(&T, &T) -> bool) -> usize {
 
 /// Which of three is the median, given which is less than which: the first than the second, the
 /// second than the third, the first than the third.
-fn median_of(first_second: bool, second_third: bool, first_third: bool) -> usize {
+pub(super) fn median_of(first_second: bool, second_third: bool, first_third: bool) -> usize {
     match (first_second, second_third, first_third) {
         (true, true, _) | (false, false, false) => 1,
         (true, false, true) | (false, true, false) => 2,

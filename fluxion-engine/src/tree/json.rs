@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::{Content, Node};
+use super::node::{Content, Node};
 use crate::Error;
 
 pub(super) fn read(text: &str) -> Result<Node<'_>, Error> {

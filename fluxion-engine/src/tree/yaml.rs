@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 
-use super::{Content, Node};
+use super::node::{Content, Node};
 use crate::Error;
 use crate::limits::{TREE_DEPTH_MAX, TREE_VALUES_MAX};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Emitted, Style};
+use super::emitted::{Emitted, Style};
 use crate::graph::{Graph, VertexId};
 
 /// Vertices and edges as text.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{About, Emitted, Style};
+use super::emitted::{About, Emitted, Style};
 use crate::graph::{Graph, TypeId, VertexId};
 use crate::{Error, hostlist, idset};
 

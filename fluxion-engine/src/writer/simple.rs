@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::Emitted;
+use super::emitted::Emitted;
 use crate::graph::Graph;
 
 /// `indent`: by how much deeper than the root's 1.

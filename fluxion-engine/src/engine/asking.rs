@@ -101,7 +101,7 @@ impl Engine {
     /// else, the job can be dropped again.
     pub(super) fn takes_from_now_on(&mut self, job: u64) {
         // Where a graph has grown or shrunk under jobs, what planners make of it does not follow
-        // from the jobs that there are, and neither does what a job with gaps has left behind.
+        // from the jobs that there are, and neither does the use that a job with gaps leaves behind.
         if !self.follows_from_jobs {
             return self.changes_from_now_on();
         }

@@ -129,7 +129,7 @@ impl Schedule {
         self.entries.len() == self.vacant.len()
     }
 
-    /// Forgets all holds and uses, to be added again; filters, and what is put off, stay.
+    /// Forgets all holds and uses, to be added again; filters, and jobs that were put off, stay.
     pub(crate) fn clear(&mut self, graph: &Graph) {
         let Schedule { filters, put_off, .. } = std::mem::take(self);
         *self = Schedule { filters, put_off, ..Schedule::default() };

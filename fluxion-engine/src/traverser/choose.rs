@@ -3,8 +3,23 @@
 use smallvec::SmallVec;
 
 use super::sort;
-use crate::graph::TypeId;
+use crate::graph::{TypeId, VertexId};
 use crate::policy::Order;
+
+/// A vertex of a group, with the choices below it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Edge {
+    pub(crate) vertex: VertexId,
+    pub(crate) exclusive: bool,
+    /// The level that it serves; of a slot that takes units of the pools of a node, the slot.
+    pub(crate) level: u32,
+    /// It stands for units of the pools of a node.
+    pub(crate) units: bool,
+    /// The choices below it: a range of the choices of the walk. Of units: from 0 to the number of
+    /// slots that take them.
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+}
 
 /// Something that could serve a level: a vertex, or the parts of a slot.
 #[derive(Debug, Clone, Copy)]
@@ -13,7 +28,7 @@ pub(crate) struct Group {
     /// How much it counts toward the wanted number. Slots that only take units of pools are one
     /// group, of which any number serves.
     pub(crate) count: u64,
-    /// Its vertices: a range of [`Walk::edges`].
+    /// Its vertices: a range of the edges of the walk.
     pub(crate) from: u32,
     pub(crate) to: u32,
 }
@@ -90,4 +105,13 @@ fn by_runs(groups: &mut [Group]) {
     }
     let run = |group: &Group| starts.partition_point(|start| *start <= group.score);
     sort::sort(groups, |a, b| run(a) > run(b));
+}
+
+/// The order of levels below the top: runs of neighbours matter on top only.
+pub(crate) fn inner(order: Order) -> Order {
+    if order == Order::Locality { Order::Descending } else { order }
+}
+
+pub(crate) fn index(at: usize) -> u32 {
+    u32::try_from(at).expect("a walk meets fewer than 2^32 candidates")
 }

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-use super::choose::{self, Gathered, Group};
-use super::request::{Level, Levels};
-use super::walk::{Edge, Walk, index, inner};
-use crate::graph::{TypeId, VertexId};
+use super::choose::{self, Edge, Gathered, Group, index, inner};
+use super::request::{Level, Levels, Request};
+use super::scene::Scene;
+use crate::graph::TypeId;
 use crate::jobspec::Count;
 use crate::policy::Order;
 
@@ -28,147 +28,146 @@ type Parts = SmallVec<[(usize, Count); 2]>;
 /// Which slot comes next, and how many can be formed with it: by the resources left.
 type Known = HashMap<Counts, (u64, Option<usize>)>;
 
-impl Walk<'_> {
-    /// All slots beside one.
-    pub(super) fn slot_options(&self, levels: &Levels, slot: usize) -> SmallVec<[usize; 4]> {
-        let is_slot = |at: &usize| self.request.levels[*at].kind == TypeId::SLOT;
-        if levels.contains(&slot) {
-            return levels.clone().filter(is_slot).collect();
-        }
-        let above = self.request.levels.iter().find(|level| level.with.contains(&slot));
-        above.map_or_else(SmallVec::new, |level| level.with.clone().filter(is_slot).collect())
+/// All slots beside one.
+pub(super) fn slot_options(
+    request: &Request,
+    levels: &Levels,
+    slot: usize,
+) -> SmallVec<[usize; 4]> {
+    let is_slot = |at: &usize| request.levels[*at].kind == TypeId::SLOT;
+    if levels.contains(&slot) {
+        return levels.clone().filter(is_slot).collect();
     }
+    let above = request.levels.iter().find(|level| level.with.contains(&slot));
+    above.map_or_else(SmallVec::new, |level| level.with.clone().filter(is_slot).collect())
+}
 
-    /// Whether any of some slots takes units of pools: those are formed the simple way.
-    pub(super) fn takes_units(&self, options: &[usize]) -> bool {
-        let is_pool = |kind: TypeId| self.pools.iter().any(|(known, _)| *known == kind);
-        options.iter().any(|at| {
-            self.request
-                .of_range(&self.request.levels[*at].with)
+/// Whether any of some slots takes units of pools: those are formed the simple way.
+pub(super) fn takes_units(scene: &Scene<'_>, options: &[usize]) -> bool {
+    let request = scene.request;
+    let is_pool = |kind: TypeId| scene.pools.iter().any(|(known, _)| *known == kind);
+    options
+        .iter()
+        .any(|at| request.of_range(&request.levels[*at].with).iter().any(|part| is_pool(part.kind)))
+}
+
+/// What sibling slots are made of together; `None` if the request was laid out for the simple
+/// traverser.
+pub(super) fn union_of(request: &Request, options: &[usize]) -> Option<Levels> {
+    let first = options.first()?;
+    request.unions.iter().find(|(known, _)| known == first).map(|(_, levels)| levels.clone())
+}
+
+/// The largest number of slots that any of some siblings asks for.
+pub(super) fn most(request: &Request, options: &[usize]) -> u64 {
+    options.iter().map(|at| request.levels[*at].count.most()).max().unwrap_or(0)
+}
+
+/// Forms slots of several shapes from candidates for what they are made of together. How many is
+/// counted in units: `false` if whole vertices do not add up to that.
+pub(super) fn slots(
+    scene: &Scene<'_>,
+    options: &[usize],
+    union: &Levels,
+    mut inside: Gathered,
+    edges: &mut Vec<Edge>,
+    found: &mut Gathered,
+) -> bool {
+    let request = scene.request;
+    let slots = most(request, options);
+    let kinds: SmallVec<[TypeId; 4]> =
+        request.of_range(union).iter().map(|level| level.kind).collect();
+    let mut lanes: SmallVec<[(Vec<Group>, usize); 4]> = SmallVec::new();
+    let mut have = Counts::new();
+    for kind in &kinds {
+        let mut groups = inside.take(*kind);
+        choose::sort(
+            &mut groups,
+            inner(scene.policy.order()),
+            scene.policy.order() == Order::Variation,
+        );
+        have.push(choose::qualified(&groups));
+        lanes.push((groups, 0));
+    }
+    let slots_of: SmallVec<[Parts; 4]> = options
+        .iter()
+        .map(|at| {
+            let column =
+                |part: &Level| kinds.iter().position(|kind| *kind == part.kind).unwrap_or(0);
+            request
+                .of_range(&request.levels[*at].with)
                 .iter()
-                .any(|part| is_pool(part.kind))
+                .map(|part| (column(part), part.count))
+                .collect()
         })
-    }
-
-    /// Forms slots of several shapes from what lies directly below a vertex. How many is counted in
-    /// units: `false` if whole vertices do not add up to that.
-    pub(super) fn flexible_slots(
-        &mut self,
-        vertex: VertexId,
-        options: &[usize],
-        prefix: i64,
-        found: &mut Gathered,
-    ) -> bool {
-        let request = self.request;
-        let Some(union) = request
-            .unions
-            .iter()
-            .find(|(first, _)| *first == options[0])
-            .map(|(_, levels)| levels.clone())
-        else {
-            return true;
+        .collect();
+    if options.len() == 1 {
+        // As upstream, which counts in 32 bits with a sign: no slot is as many as there may be
+        // without a limit.
+        let Ok(wanted) = i32::try_from(slots) else { return false };
+        let room = |(column, count): &(usize, Count)| {
+            have[*column].checked_div(count.choose(have[*column])).unwrap_or(0)
         };
-        let slots = options.iter().map(|at| request.levels[*at].count.most()).max().unwrap_or(0);
-        let mut inside = Gathered::default();
-        self.explore(vertex, &union, false, true, prefix, slots, &mut inside);
-        let kinds: SmallVec<[TypeId; 4]> =
-            request.of_range(&union).iter().map(|level| level.kind).collect();
-        let mut lanes: SmallVec<[(Vec<Group>, usize); 4]> = SmallVec::new();
-        let mut have = Counts::new();
-        for kind in &kinds {
-            let mut groups = inside.take(*kind);
-            choose::sort(
-                &mut groups,
-                inner(self.policy.order()),
-                self.policy.order() == Order::Variation,
-            );
-            have.push(choose::qualified(&groups));
-            lanes.push((groups, 0));
-        }
-        let slots_of: SmallVec<[Parts; 4]> = options
-            .iter()
-            .map(|at| {
-                let column =
-                    |part: &Level| kinds.iter().position(|kind| *kind == part.kind).unwrap_or(0);
-                request
-                    .of_range(&request.levels[*at].with)
-                    .iter()
-                    .map(|part| (column(part), part.count))
-                    .collect()
-            })
-            .collect();
-        if options.len() == 1 {
-            // As upstream, which counts in 32 bits with a sign: no slot is as many as there may be
-            // without a limit.
-            let Ok(wanted) = i32::try_from(slots) else { return false };
-            let room = |(column, count): &(usize, Count)| {
-                have[*column].checked_div(count.choose(have[*column])).unwrap_or(0)
-            };
-            // Parts of one type are counted each as if it were alone, and then taken one after the
-            // other.
-            let formed = slots_of[0]
-                .iter()
-                .map(room)
-                .min()
-                .unwrap_or(0)
-                .min(u64::from(wanted.unsigned_abs()));
-            return (0..formed).all(|_| self.form(&slots_of[0], &have, &mut lanes, found));
-        }
-        let mut known = Known::new();
-        let mut left = have.clone();
-        let mut formed = vec![0_u64; options.len()];
-        // As upstream: alternatives are all formed, however often they are wanted. A slot takes a
-        // whole vertex at least, so one more than there are vertices is already one too many.
-        let mut missing = lanes.iter().map(|(groups, _)| groups.len() as u64).sum::<u64>() + 1;
-        let shallow = slots_of.iter().all(|parts| room(parts, &left) <= DEPTH_MAX);
-        while missing > 0
-            && let Some(next) =
-                if shallow { best(&slots_of, &left, &mut known).1 } else { first(&slots_of, &left) }
-            && let Some(rest) = without(&slots_of[next], &left)
-        {
-            left = rest;
-            formed[next] += 1;
-            missing -= 1;
-        }
-        // As upstream, which then counts by the resources at first: that may be more than there
-        // is.
-        let mut all = formed.into_iter().enumerate();
-        all.all(|(option, count)| {
-            (0..count).all(|_| self.form(&slots_of[option], &have, &mut lanes, found))
-        })
+        // Parts of one type are counted each as if it were alone, and then taken one after the
+        // other.
+        let formed =
+            slots_of[0].iter().map(room).min().unwrap_or(0).min(u64::from(wanted.unsigned_abs()));
+        return (0..formed).all(|_| form(&slots_of[0], &have, &mut lanes, edges, found));
     }
+    let mut known = Known::new();
+    let mut left = have.clone();
+    let mut formed = vec![0_u64; options.len()];
+    // As upstream: alternatives are all formed, however often they are wanted. A slot takes a
+    // whole vertex at least, so one more than there are vertices is already one too many.
+    let mut missing = lanes.iter().map(|(groups, _)| groups.len() as u64).sum::<u64>() + 1;
+    let shallow = slots_of.iter().all(|parts| room(parts, &left) <= DEPTH_MAX);
+    while missing > 0
+        && let Some(next) =
+            if shallow { best(&slots_of, &left, &mut known).1 } else { first(&slots_of, &left) }
+        && let Some(rest) = without(&slots_of[next], &left)
+    {
+        left = rest;
+        formed[next] += 1;
+        missing -= 1;
+    }
+    // As upstream, which then counts by the resources at first: that may be more than there
+    // is.
+    let mut all = formed.into_iter().enumerate();
+    all.all(|(option, count)| {
+        (0..count).all(|_| form(&slots_of[option], &have, &mut lanes, edges, found))
+    })
+}
 
-    /// Forms one slot from the next candidates of each type, where there were `counts` of them at
-    /// first.
-    fn form(
-        &mut self,
-        parts: &Parts,
-        all: &Counts,
-        lanes: &mut [(Vec<Group>, usize)],
-        found: &mut Gathered,
-    ) -> bool {
-        let from = self.edges.len();
-        let mut score = 1_i64;
-        for (column, count) in parts {
-            let (groups, next) = &mut lanes[*column];
-            let wanted = count.choose(all[*column]);
-            let mut have = 0;
-            while have < wanted {
-                let Some(group) = groups.get(*next) else {
-                    self.edges.truncate(from);
-                    return false;
-                };
-                *next += 1;
-                have += group.count;
-                score = score.saturating_add(group.score);
-                let edge = self.edges[group.from as usize];
-                self.edges.push(Edge { exclusive: true, ..edge });
-            }
+/// Forms one slot from the next candidates of each type, where there were `counts` of them at
+/// first.
+fn form(
+    parts: &Parts,
+    all: &Counts,
+    lanes: &mut [(Vec<Group>, usize)],
+    edges: &mut Vec<Edge>,
+    found: &mut Gathered,
+) -> bool {
+    let from = edges.len();
+    let mut score = 1_i64;
+    for (column, count) in parts {
+        let (groups, next) = &mut lanes[*column];
+        let wanted = count.choose(all[*column]);
+        let mut have = 0;
+        while have < wanted {
+            let Some(group) = groups.get(*next) else {
+                edges.truncate(from);
+                return false;
+            };
+            *next += 1;
+            have += group.count;
+            score = score.saturating_add(group.score);
+            let edge = edges[group.from as usize];
+            edges.push(Edge { exclusive: true, ..edge });
         }
-        let group = Group { score, count: 1, from: index(from), to: index(self.edges.len()) };
-        found.push(TypeId::SLOT, group);
-        true
     }
+    let group = Group { score, count: 1, from: index(from), to: index(edges.len()) };
+    found.push(TypeId::SLOT, group);
+    true
 }
 
 /// How often a slot can be formed from the resources left, if each takes as much as the first.

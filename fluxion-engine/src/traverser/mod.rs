@@ -1,7 +1,7 @@
 //! The depth-first traverser: where a request fits, now, later, or ever. Pure search, nothing is
 //! taken.
 //!
-//! [`walk`] is the walk of upstream, [`prune`] the vertices that it does not enter, [`score`] and
+//! [`walk`] is the walk of upstream, [`scene`] the vertices that it does not enter, [`score`] and
 //! [`choose`] its match policies, [`explore`] and [`weights`] what lets `first` end early,
 //! [`flexible`] the traverser of that name, [`select`] what comes out. [`nodes`] spares most walks
 //! over the whole machine, and answers as they would.
@@ -10,8 +10,9 @@ mod choose;
 mod explore;
 mod flexible;
 pub(crate) mod nodes;
-mod prune;
+mod obstacles;
 pub(crate) mod request;
+mod scene;
 mod score;
 pub(crate) mod select;
 mod sort;
@@ -20,16 +21,18 @@ pub(crate) mod weights;
 
 use std::cell::Cell;
 
-use nodes::{Answer, NodeIndex, Plan, outlook};
+use nodes::{Answer, NodeIndex, Plan, lists, outlook, search};
+pub(crate) use obstacles::{Left, Miss};
 pub(crate) use request::Request;
+use scene::{Scene, Window};
 pub(crate) use select::Selection;
-pub(crate) use walk::Window;
+use walk::Walk;
 use weights::Weights;
 
 use crate::graph::{Graph, TypeId};
 use crate::policy::Policy;
 use crate::pools::{Free, Tenancy};
-use crate::schedule::{Below, Schedule};
+use crate::schedule::Schedule;
 use crate::time::{FAR, WINDOW_SECONDS, When};
 
 /// Which traverser walks.
@@ -65,31 +68,6 @@ pub(crate) struct Traversal<'a> {
 /// After as many misses the instants are found at which a search may succeed: most requests find a
 /// place at the first.
 const MISSES_UNASKED: usize = 2;
-
-/// The last obstacle of a search, whether it found something or not: upstream's errno after it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Left {
-    Nothing,
-    /// A vertex is taken or too small.
-    Busy,
-    /// An alternative asks for more than there is below a vertex, another does not.
-    Exceeded,
-    /// A place that is only free when the window of the graph ends.
-    EndOfWindow,
-}
-
-/// Why nothing was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Miss {
-    /// It does not fit.
-    Busy,
-    /// The request contradicts itself.
-    Invalid,
-    /// Siblings ask for this type twice.
-    Siblings(TypeId),
-    /// The budget of the call was spent before the search had come to an end.
-    Spent,
-}
 
 /// A place that a request gets once others have ended.
 pub(crate) struct Later {
@@ -242,7 +220,7 @@ impl Traversal<'_> {
             When::Window { from: window.from, to: window.to }
         };
         let pools = self.pools(request, when);
-        let new = || walk::Walk {
+        let scene = Scene {
             graph: self.graph,
             schedule: self.schedule,
             request,
@@ -251,15 +229,6 @@ impl Traversal<'_> {
             window,
             flexible: self.traverser == Traverser::Flexible,
             pools: &pools,
-            edges: Vec::new(),
-            chosen: Vec::new(),
-            invalid: false,
-            refused: false,
-            spared: Cell::new(None),
-            siblings: None,
-            visits: (0, 0),
-            few: None,
-            barren: None,
         };
         let is_known = pools.is_empty()
             && (window.status_ignored
@@ -268,95 +237,66 @@ impl Traversal<'_> {
             .index
             .filter(|_| is_known)
             .and_then(|index| Some((index, Plan::of(index, request)?)));
-        let Some((index, plan)) = plan else { return self.settle(|| (new(), None)) };
+        let Some((index, plan)) = plan else { return self.settle(Walk::new(scene), None) };
         let left = self.left.get();
-        let answer = self.settle(|| {
-            let (walk, answer) = self.search(&new, index, &plan);
-            (walk, Some(answer))
-        });
+        let (walk, answer) = self.search(scene, index, &plan);
+        let answer = self.settle(walk, Some(answer));
         if answer.as_ref().is_ok_and(|selection| selection.marked.is_empty()) {
             // Nothing would be taken. Why that is refused follows from everything that a walk
             // meets.
             self.left.set(left);
-            return self.settle(|| (new(), None));
+            return self.settle(Walk::new(scene), None);
         }
         answer
     }
 
     /// Searches with the index.
-    fn search<'a>(
-        &self,
-        new: &impl Fn() -> walk::Walk<'a>,
-        index: &NodeIndex,
-        plan: &Plan,
-    ) -> (walk::Walk<'a>, Answer) {
-        let mut walk = new();
-        if walk.is_hopeless(index, plan) {
-            walk.refused = true;
+    fn search<'a>(&self, scene: Scene<'a>, index: &NodeIndex, plan: &Plan) -> (Walk<'a>, Answer) {
+        let mut walk = Walk::new(scene);
+        if search::is_hopeless(&scene, index, plan) {
+            walk.obstacles().pass_over(true);
             return (walk, Answer::Nothing);
         }
         if self.policy.stops_early() {
-            walk.few = walk.few(index, plan);
-            walk.barren = index.barren(plan);
+            walk.pass_by(search::few(scene, index, plan), plan.barren(index));
             return (walk, Answer::Unsure);
         }
         // Of what could ever be it only matters whether there is anything.
-        let any = walk.window.status_ignored;
+        let any = scene.window.status_ignored;
         if any || plan.is_ordered(self.policy) {
-            let answer = walk.run_by_nodes(index, plan, any);
+            let answer = search::run(&mut walk, index, plan, any);
             if !matches!(answer, Answer::Unsure) {
                 return (walk, answer);
             }
-            walk = new();
+            walk = Walk::new(scene);
         }
-        match walk.run_by_lists(index, plan) {
-            Answer::Unsure => (new(), Answer::Unsure),
+        match lists::run(&mut walk, index, plan) {
+            Answer::Unsure => (Walk::new(scene), Answer::Unsure),
             answer => (walk, answer),
         }
     }
 
     /// The outcome of a search; where it could not tell, or there was none, that of the walk that
     /// it left.
-    fn settle<'a>(
-        &self,
-        search: impl FnOnce() -> (walk::Walk<'a>, Option<Answer>),
-    ) -> Result<Selection, Miss> {
-        let (mut walk, answer) = search();
+    fn settle(&self, mut walk: Walk<'_>, answer: Option<Answer>) -> Result<Selection, Miss> {
         let chosen = match answer {
             Some(Answer::Chosen(chosen)) => Some(chosen),
             Some(Answer::Nothing) => None,
             Some(Answer::Unsure) | None => walk.run(),
         };
-        if walk.graph.pools.effort.is_spent() {
+        if self.graph.pools.effort.is_spent() {
             return Err(Miss::Spent);
         }
-        match walk.spared.get() {
-            Some(Below::Never) => self.left.set(Left::Exceeded),
-            None if !walk.refused => {}
-            _ => self.left.set(Left::Busy),
+        if let Some(left) = walk.obstacles().left() {
+            self.left.set(left);
         }
-        let Some(chosen) = chosen else {
-            return Err(match (walk.siblings, walk.invalid) {
-                (Some(kind), _) => Miss::Siblings(kind),
-                (None, true) => Miss::Invalid,
-                (None, false) => Miss::Busy,
-            });
-        };
-        let request = walk.request;
-        let mut kinds = request.exclusive_kinds.clone();
+        let Some(chosen) = chosen else { return Err(walk.obstacles().miss()) };
+        let mut kinds = walk.scene().request.exclusive_kinds.clone();
         kinds.extend_from_slice(self.exclusive_kinds);
         if self.policy.takes_whole_nodes() {
             kinds.push(TypeId::NODE);
         }
-        Ok(select::select(
-            self.graph,
-            self.schedule,
-            request,
-            &kinds,
-            walk.window,
-            &walk.chosen,
-            chosen,
-        ))
+        Ok(walk.select(&kinds, chosen))
     }
 
     /// Free units of the pool types that a request names.

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
+use super::choose::Edge;
 use super::request::Request;
-use super::walk::{Edge, Window};
+use super::scene::Window;
 use crate::graph::{ByVertex, Graph, TypeId, VertexId};
 use crate::schedule::{Row, Schedule};
 

@@ -11,45 +11,20 @@
 //! Nothing is written to the graph: candidates and choices live in two arrays, and the final choice
 //! is read off them.
 
-use std::cell::Cell;
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::choose::{self, Gathered, Group};
+use super::choose::{self, Edge, Gathered, Group, index, inner};
 use super::explore::Sieve;
-use super::request::{Levels, Request};
-use super::weights::Weights;
-use crate::graph::{Graph, TypeId, VertexId};
-use crate::policy::{Order, Policy};
-use crate::pools::{Amounts, COUNT_MAX, Free};
-use crate::schedule::{Below, Schedule};
-
-/// When the request is to be served.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Window {
-    pub(crate) from: i64,
-    pub(crate) to: i64,
-    /// It begins now, so that jobs past their end are in the way.
-    pub(crate) is_now: bool,
-    /// Vertices that are down count: what could ever be.
-    pub(crate) status_ignored: bool,
-}
-
-/// A vertex of a group, with the choices below it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Edge {
-    pub(crate) vertex: VertexId,
-    pub(crate) exclusive: bool,
-    /// The level that it serves; of a slot that takes units of the pools of a node, the slot.
-    pub(crate) level: u32,
-    /// It stands for units of the pools of a node.
-    pub(crate) units: bool,
-    /// The choices below it: a range of [`Walk::chosen`]. Of units: from 0 to the number of
-    /// slots that take them.
-    pub(crate) from: u32,
-    pub(crate) to: u32,
-}
+use super::flexible;
+use super::obstacles::Obstacles;
+use super::request::Levels;
+use super::scene::{Refusal, Scene};
+use super::select::{self, Selection};
+use crate::graph::{TypeId, VertexId};
+use crate::policy::Order;
+use crate::pools::{Amounts, COUNT_MAX};
 
 /// How a vertex stands to the levels that are looked for.
 enum Match {
@@ -59,51 +34,86 @@ enum Match {
     None,
 }
 
-/// Why a vertex cannot serve.
-pub(crate) enum Refusal {
-    /// Not free, not enough, not admitted.
-    Busy,
-    /// The request contradicts itself.
-    Invalid,
-}
-
 /// One walk over the graph.
 pub(crate) struct Walk<'a> {
-    pub(crate) graph: &'a Graph,
-    pub(crate) schedule: &'a Schedule,
-    pub(crate) request: &'a Request,
-    pub(crate) policy: Policy,
-    pub(crate) weights: &'a Weights,
-    pub(crate) window: Window,
-    pub(crate) flexible: bool,
-    /// Free units of pools, by type; for requests that name them.
-    pub(crate) pools: &'a [(TypeId, Free<'a>)],
-    pub(crate) edges: Vec<Edge>,
-    pub(crate) chosen: Vec<Edge>,
-    /// A vertex was refused because it is taken, too small or not admitted.
-    pub(crate) refused: bool,
-    /// The type that was short for an alternative slot, where another fits, after all that was
-    /// refused.
-    pub(crate) spared: Cell<Option<Below>>,
-    /// The request contradicted itself somewhere.
-    pub(crate) invalid: bool,
-    /// Levels that ask twice for one type were met: the type.
-    pub(crate) siblings: Option<TypeId>,
-    /// Vertices entered, and left with an answer.
-    pub(crate) visits: (u64, u64),
+    scene: Scene<'a>,
+    obstacles: Obstacles,
+    edges: Vec<Edge>,
+    chosen: Vec<Edge>,
     /// Below this vertex only these children can serve; in the order of a walk that ends early.
-    pub(crate) few: Option<(VertexId, Vec<VertexId>)>,
+    few: Option<(VertexId, Vec<VertexId>)>,
     /// No slot can be formed from what lies directly below this vertex, which has many children.
-    pub(crate) barren: Option<VertexId>,
+    barren: Option<VertexId>,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    /// A walk that has not begun.
+    pub(super) fn new(scene: Scene<'a>) -> Self {
+        Walk {
+            scene,
+            obstacles: Obstacles::default(),
+            edges: Vec::new(),
+            chosen: Vec::new(),
+            few: None,
+            barren: None,
+        }
+    }
+
+    /// The request, and the machine at the time for which it is tried.
+    pub(super) fn scene(&self) -> Scene<'a> {
+        self.scene
+    }
+
+    /// The obstacles that it has met.
+    pub(super) fn obstacles(&mut self) -> &mut Obstacles {
+        &mut self.obstacles
+    }
+
+    /// Spares it vertices that cannot serve: below one all but a few, and slots of what lies
+    /// directly below another.
+    pub(super) fn pass_by(
+        &mut self,
+        few: Option<(VertexId, Vec<VertexId>)>,
+        barren: Option<VertexId>,
+    ) {
+        (self.few, self.barren) = (few, barren);
+    }
+
+    /// The vertices that a range of its choices stands for.
+    pub(super) fn select(&self, kinds: &[TypeId], chosen: Range<usize>) -> Selection {
+        let Scene { graph, schedule, request, window, .. } = self.scene;
+        select::select(graph, schedule, request, kinds, window, &self.chosen, chosen)
+    }
+
+    /// Whether there is any use in entering a vertex for some levels.
+    pub(super) fn may_enter(&mut self, vertex: VertexId, levels: &Levels) -> bool {
+        let kind = self.scene.graph.kind(vertex);
+        let siblings = self.scene.request.of_range(levels);
+        let entered = self.scene.prune(vertex, kind, siblings, false);
+        entered.map(|spared| self.obstacles.spare(spared)).is_ok()
+    }
+
+    /// Makes choices of candidates, one after the other. Returns their range.
+    pub(super) fn take(&mut self, groups: &[Group]) -> Range<usize> {
+        let start = self.chosen.len();
+        for group in groups {
+            self.chosen.extend_from_slice(&self.edges[group.from as usize..group.to as usize]);
+        }
+        start..self.chosen.len()
+    }
+
+    /// Forgets candidates and choices.
+    pub(super) fn forget(&mut self) {
+        self.edges.clear();
+        self.chosen.clear();
+    }
+
     /// Serves the request: the choices at the top, as a range of `chosen`.
     pub(crate) fn run(&mut self) -> Option<Range<usize>> {
-        let top = self.request.top.clone();
+        let top = self.scene.request.top.clone();
         let mut found = Gathered::default();
-        self.offer(self.graph.root(), &top, true, false, 0, &mut found)?;
-        let policy = self.policy;
+        self.offer(self.scene.graph.root(), &top, true, false, 0, &mut found)?;
+        let policy = self.scene.policy;
         self.choose(&top, &mut found, policy.order())
     }
 
@@ -117,44 +127,43 @@ impl Walk<'_> {
         prefix: i64,
         found: &mut Gathered,
     ) -> Option<()> {
-        if !self.graph.pools.effort.take(1) {
+        if !self.scene.graph.pools.effort.take(1) {
             return None;
         }
-        let kind = self.graph.kind(vertex);
+        let kind = self.scene.graph.kind(vertex);
         let matched = self.classify(vertex, kind, levels, pristine);
         if matches!(matched, Match::None) {
-            self.refuse();
+            self.obstacles.refuse();
             return None;
         }
-        self.visits.0 += 1;
-        let siblings = self.request.of_range(levels);
+        let siblings = self.scene.request.of_range(levels);
         let level =
             siblings.iter().position(|level| level.kind == kind).map(|at| levels.start + at);
-        let exclusive =
-            exclusive || level.is_some_and(|at| self.request.levels[at].exclusive == Some(true));
-        match self.prune(vertex, kind, siblings, exclusive) {
-            Ok(()) => {}
+        let exclusive = exclusive
+            || level.is_some_and(|at| self.scene.request.levels[at].exclusive == Some(true));
+        match self.scene.prune(vertex, kind, siblings, exclusive) {
+            Ok(spared) => self.obstacles.spare(spared),
             Err(Refusal::Busy) => {
-                self.refuse();
+                self.obstacles.refuse();
                 return None;
             }
             Err(Refusal::Invalid) => {
-                self.invalid = true;
+                self.obstacles.contradict();
                 return None;
             }
         }
-        let below = prefix.checked_add(self.policy.factor(self.graph, vertex)?)?;
+        let below = prefix.checked_add(self.scene.policy.factor(self.scene.graph, vertex)?)?;
         let mut inside = Gathered::default();
         let start = self.edges.len();
         match matched {
             Match::Slot(slot) => {
                 if !self.slots(vertex, slot, levels, below, &mut inside) {
-                    self.refuse();
+                    self.obstacles.refuse();
                     return None;
                 }
             }
             Match::Resource(at) => {
-                let with = self.request.levels[at].with.clone();
+                let with = self.scene.request.levels[at].with.clone();
                 self.explore(vertex, &with, false, exclusive, below, 1, &mut inside);
             }
             Match::Pass | Match::None => {
@@ -164,18 +173,17 @@ impl Walk<'_> {
         // The parts of the level are chosen; candidates for others are offered higher up.
         let mut chosen = self.chosen.len()..self.chosen.len();
         if let Some(at) = level {
-            let with = self.request.levels[at].with.clone();
+            let with = self.scene.request.levels[at].with.clone();
             if !with.is_empty() {
-                chosen = self.choose(&with, &mut inside, inner(self.policy.order()))?;
+                chosen = self.choose(&with, &mut inside, inner(self.scene.policy.order()))?;
                 // Candidates below that were not chosen are of no use any more.
                 self.edges.truncate(start);
                 inside = Gathered::default();
             }
         }
-        self.visits.1 += 1;
         found.merge(inside);
         if let Some(level) = level {
-            let score = self.policy.score(self.graph, vertex, prefix);
+            let score = self.scene.policy.score(self.scene.graph, vertex, prefix);
             let at = index(self.edges.len());
             let (from, to) = (index(chosen.start), index(chosen.end));
             self.edges.push(Edge {
@@ -186,14 +194,12 @@ impl Walk<'_> {
                 from,
                 to,
             });
-            found.push(kind, Group { score, count: self.graph.size(vertex), from: at, to: at + 1 });
+            found.push(
+                kind,
+                Group { score, count: self.scene.graph.size(vertex), from: at, to: at + 1 },
+            );
         }
         Some(())
-    }
-
-    fn refuse(&mut self) {
-        self.refused = true;
-        self.spared.set(None);
     }
 
     /// Visits the children of a vertex.
@@ -208,24 +214,24 @@ impl Walk<'_> {
         slots: u64,
         found: &mut Gathered,
     ) {
-        let graph = self.graph;
+        let graph = self.scene.graph;
         if levels.is_empty() {
             return;
         }
-        if !self.policy.stops_early() {
+        if !self.scene.policy.stops_early() {
             for child in graph.children(vertex).iter().chain(graph.associates(vertex)) {
                 // A failure of a child is no failure of the vertex.
                 let _ = self.offer(*child, levels, pristine, exclusive, prefix, found);
             }
             return;
         }
-        let mut sieve = Sieve::new(self.request.of_range(levels), slots);
-        let weights = self.weights;
+        let mut sieve = Sieve::new(self.scene.request.of_range(levels), slots);
+        let weights = self.scene.weights;
         let few =
             self.few.as_ref().filter(|(above, _)| *above == vertex).map(|(_, few)| few.clone());
         let all = || weights.order(graph, vertex).chain(graph.associates(vertex).iter().copied());
         let all = few.is_none().then(all);
-        self.refused |= few.is_some();
+        self.obstacles.pass_over(few.is_some());
         for child in few.into_iter().flatten().chain(all.into_iter().flatten()) {
             if sieve.is_satisfied_for(graph.kind(child)) {
                 continue;
@@ -246,13 +252,18 @@ impl Walk<'_> {
         prefix: i64,
         found: &mut Gathered,
     ) -> bool {
-        if self.flexible {
-            let options = self.slot_options(levels, slot);
-            if !options.is_empty() && !self.takes_units(&options) {
-                return self.flexible_slots(vertex, &options, prefix, found);
+        let scene = self.scene;
+        if scene.flexible {
+            let options = flexible::slot_options(scene.request, levels, slot);
+            if !options.is_empty() && !flexible::takes_units(&scene, &options) {
+                let Some(union) = flexible::union_of(scene.request, &options) else { return true };
+                let slots = flexible::most(scene.request, &options);
+                let mut inside = Gathered::default();
+                self.explore(vertex, &union, false, true, prefix, slots, &mut inside);
+                return flexible::slots(&scene, &options, &union, inside, &mut self.edges, found);
             }
         }
-        let level = &self.request.levels[slot];
+        let level = &self.scene.request.levels[slot];
         let parts = level.with.clone();
         let wanted = level.count.most();
         let mut inside = Gathered::default();
@@ -270,13 +281,13 @@ impl Walk<'_> {
         mut inside: Gathered,
         found: &mut Gathered,
     ) {
-        let request = self.request;
+        let request = self.scene.request;
         let parts = request.of_range(&request.levels[slot].with);
         let mut room = COUNT_MAX.min(request.levels[slot].count.max);
         let mut lanes: SmallVec<[(Vec<Group>, usize, u64); 4]> = SmallVec::new();
         let mut units = Amounts::new();
         for part in parts {
-            if let Some(free) = self.free_units(vertex, part.kind) {
+            if let Some(free) = self.scene.free_units(vertex, part.kind) {
                 let amount = part.count.min;
                 room = room.min(free.checked_div(amount).unwrap_or(0));
                 units.push((part.kind, amount));
@@ -285,8 +296,8 @@ impl Walk<'_> {
             let mut groups = inside.take(part.kind);
             choose::sort(
                 &mut groups,
-                inner(self.policy.order()),
-                self.policy.order() == Order::Variation,
+                inner(self.scene.policy.order()),
+                self.scene.policy.order() == Order::Variation,
             );
             let count = part.count.choose(choose::qualified(&groups));
             if count == 0 {
@@ -344,12 +355,6 @@ impl Walk<'_> {
         }
     }
 
-    /// Free units of a pool type on a node; `None` where the type is no pool there.
-    fn free_units(&self, vertex: VertexId, kind: TypeId) -> Option<u64> {
-        let (_, free) = self.pools.iter().find(|(known, _)| *known == kind)?;
-        Some(free.units(0, self.graph.position_of(vertex)?))
-    }
-
     /// Chooses for each level the best candidates, all levels or nothing.
     pub(super) fn choose(
         &mut self,
@@ -357,7 +362,7 @@ impl Walk<'_> {
         found: &mut Gathered,
         order: Order,
     ) -> Option<Range<usize>> {
-        let request = self.request;
+        let request = self.scene.request;
         // Of siblings of one type, such as alternative slots, the last one says how many: as
         // upstream.
         let mut picked: SmallVec<[(TypeId, SmallVec<[Edge; 4]>); 2]> = SmallVec::new();
@@ -365,7 +370,7 @@ impl Walk<'_> {
             let groups = found.get(level.kind);
             let count = level.count.choose(choose::qualified(groups));
             if count == 0 {
-                self.refuse();
+                self.obstacles.refuse();
                 return None;
             }
             choose::sort(groups, order, false);
@@ -407,7 +412,7 @@ impl Walk<'_> {
         levels: &Levels,
         pristine: bool,
     ) -> Match {
-        let request = self.request;
+        let request = self.scene.request;
         let (mut matched, mut slot) = (None, None);
         for (at, level) in levels.clone().zip(request.of_range(levels)) {
             let (is_it, is_slot) = (level.kind == kind, level.kind == TypeId::SLOT);
@@ -416,8 +421,8 @@ impl Walk<'_> {
             }
             // As upstream: of a vertex's type and slots there may be one among siblings, but for
             // alternative slots.
-            if matched.is_some() || (slot.is_some() && (is_it || !self.flexible)) {
-                self.siblings = Some(kind);
+            if matched.is_some() || (slot.is_some() && (is_it || !self.scene.flexible)) {
+                self.obstacles.repeat(kind);
                 return Match::None;
             }
             if is_it {
@@ -429,10 +434,12 @@ impl Walk<'_> {
             }
         }
         // As upstream: the flexible traverser forms no slots one level below what holds them.
-        let lower = self.flexible && !pristine && matched.is_none();
+        let lower = self.scene.flexible && !pristine && matched.is_none();
         if let Some(slot) = slot.filter(|_| !lower) {
-            let formed = if self.flexible {
-                self.slot_options(levels, slot).into_iter().any(|slot| self.has_parts(vertex, slot))
+            let formed = if self.scene.flexible {
+                flexible::slot_options(request, levels, slot)
+                    .into_iter()
+                    .any(|slot| self.has_parts(vertex, slot))
             } else {
                 self.has_parts(vertex, slot)
             };
@@ -447,24 +454,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether each part of a slot has its type among the children of a vertex.
+    /// Whether a slot can be formed from what lies directly below a vertex, by types.
     fn has_parts(&self, vertex: VertexId, slot: usize) -> bool {
-        if self.barren == Some(vertex) {
-            return false;
-        }
-        let parts = self.request.of_range(&self.request.levels[slot].with);
-        let back = self.graph.parent(vertex).filter(|_| self.graph.leads_back(vertex));
-        let children =
-            || self.graph.children(vertex).iter().chain(self.graph.associates(vertex)).chain(&back);
-        parts.iter().all(|part| children().any(|child| self.graph.kind(*child) == part.kind))
+        self.barren != Some(vertex) && self.scene.has_parts(vertex, slot)
     }
-}
-
-/// The order of levels below the top: runs of neighbours matter on top only.
-pub(crate) fn inner(order: Order) -> Order {
-    if order == Order::Locality { Order::Descending } else { order }
-}
-
-pub(crate) fn index(at: usize) -> u32 {
-    u32::try_from(at).expect("a walk meets fewer than 2^32 candidates")
 }

@@ -1,4 +1,4 @@
-//! Values, and what a scalar is read as.
+//! Values, and the numbers and texts that scalars are read as.
 
 use std::borrow::Cow;
 use std::fmt::Display;

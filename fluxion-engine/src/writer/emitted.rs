@@ -1,4 +1,4 @@
-//! What is written, and how.
+//! The words of writers: formats, styles, and the vertices that are written.
 
 use crate::graph::VertexId;
 

@@ -6,8 +6,8 @@
 
 use smallvec::SmallVec;
 
-use super::plan::Form;
-use super::{EMPTIED, FIRST_TYPE, FREED, NodeIndex, OPEN, Plan, UNTOUCHED};
+use super::index::{EMPTIED, FIRST_TYPE, FREED, NodeIndex, OPEN, UNTOUCHED};
+use super::plan::{Form, Plan};
 use crate::graph::{Graph, VertexId};
 use crate::schedule::Schedule;
 use crate::traverser::request::Request;
@@ -50,7 +50,7 @@ pub(crate) fn hopeless_before(
     let mut outlook =
         NodeOutlook { index, graph, schedule, plan, open: Vec::new(), ends: Ends::new() };
     let mut instants = Vec::new();
-    for place in 0..index.nodes.len() {
+    for place in 0..index.places().len() {
         if admitted.as_ref().is_none_or(|admitted| admitted.contains(place)) {
             instants.push(outlook.ready(place));
         }
@@ -63,11 +63,11 @@ impl NodeOutlook<'_> {
     /// can.
     fn ready(&mut self, place: usize) -> i64 {
         let (index, plan) = (self.index, self.plan);
-        if !plan.fits(index.totals(place)) {
+        if !plan.fits(index.kinds().totals(place)) {
             return i64::MAX;
         }
-        let row = index.rows.row(place);
-        let mut at = index.now;
+        let row = index.rows().row(place);
+        let mut at = index.now();
         if row[OPEN] < plan.open {
             let freed = row[if plan.open == UNTOUCHED { EMPTIED } else { FREED }];
             if freed == i64::MIN {
@@ -78,7 +78,7 @@ impl NodeOutlook<'_> {
         if plan.fits(&row[FIRST_TYPE..]) {
             return at;
         }
-        self.look(index.nodes[place]);
+        self.look(index.node(place));
         for (column, need) in &plan.needs {
             let mut missing = need.saturating_sub(row[FIRST_TYPE + column]);
             for (_, end, size) in self.ends.iter().filter(|(of, ..)| of == column) {
@@ -103,10 +103,10 @@ impl NodeOutlook<'_> {
         open.extend_from_slice(graph.children(node));
         while let Some(vertex) = open.pop() {
             let holds = schedule.holds(vertex).iter();
-            let held = holds.filter(|hold| hold.from <= index.now && index.now < hold.to);
+            let held = holds.filter(|hold| hold.from <= index.now() && index.now() < hold.to);
             if let Some(last) = held.map(|hold| hold.to).max() {
                 let size = i64::try_from(graph.size(vertex)).unwrap_or(i64::MAX);
-                ends.push((usize::from(index.columns[graph.kind(vertex).index()]), last, size));
+                ends.push((index.kinds().column_of(graph, vertex), last, size));
             }
             open.extend_from_slice(graph.children(vertex));
         }

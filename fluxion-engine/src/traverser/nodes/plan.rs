@@ -2,11 +2,11 @@
 
 use smallvec::SmallVec;
 
-use super::{EMPTIED, FIRST_TYPE, FREED, NodeIndex, OPEN, SHARED, UNTOUCHED};
+use super::index::{EMPTIED, FIRST_TYPE, FREED, NodeIndex, OPEN, SHARED, UNTOUCHED};
 use crate::graph::{TypeId, VertexId};
 use crate::policy::{Order, Policy};
 use crate::traverser::request::{Level, Levels, Request};
-use crate::traverser::walk::Window;
+use crate::traverser::scene::Window;
 
 /// Facts about a request before any node is visited.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Plan {
             TypeId::SLOT => match request.of_range(&top.with) {
                 [node] if node.kind == TypeId::NODE => {
                     // The flexible traverser has its own way to form slots.
-                    index.parent.filter(|_| request.unions.is_empty())?;
+                    index.places().parent().filter(|_| request.unions.is_empty())?;
                     let per_slot = fixed(node)?;
                     plan.of_node(index, request, node, true)?;
                     plan.target = top.count.max.checked_mul(per_slot)?;
@@ -67,7 +67,7 @@ impl Plan {
                 parts => {
                     let mut terms = SmallVec::new();
                     for part in parts {
-                        let (column, size) = index.inside(part.kind)?;
+                        let (column, size) = index.kinds().inside(part.kind)?;
                         terms.push((column, fixed(part)?.div_ceil(size)));
                     }
                     plan.need(index, request, &top.with, 1, true)?;
@@ -75,7 +75,7 @@ impl Plan {
                 }
             },
             kind => {
-                let (column, _) = index.inside(kind).filter(|(_, size)| *size == 1)?;
+                let (column, _) = index.kinds().inside(kind).filter(|(_, size)| *size == 1)?;
                 if exclusive {
                     plan.needs.push((column, 1));
                 }
@@ -94,7 +94,7 @@ impl Plan {
         node: &Level,
         exclusive: bool,
     ) -> Option<()> {
-        if !index.plain_nodes {
+        if !index.places().are_plain() {
             return None;
         }
         self.open = if exclusive || node.exclusive == Some(true) { UNTOUCHED } else { SHARED };
@@ -115,7 +115,7 @@ impl Plan {
                 exclusive || level.exclusive == Some(true) || level.kind == TypeId::SLOT;
             let times = times.saturating_mul(level.count.min);
             if level.kind != TypeId::SLOT {
-                let column = index.column(level.kind)?;
+                let column = index.kinds().column(level.kind)?;
                 // Vertices that are only passed through are left to the walk.
                 if exclusive {
                     let amount = i64::try_from(times).unwrap_or(i64::MAX);
@@ -128,6 +128,11 @@ impl Plan {
             self.need(index, request, &level.with, times, exclusive)?;
         }
         Some(())
+    }
+
+    /// What all nodes lie directly below, where a slot has no parts that do.
+    pub(crate) fn barren(&self, index: &NodeIndex) -> Option<VertexId> {
+        index.places().parent().filter(|_| matches!(self.form, Form::Inside(_)))
     }
 
     /// Whether a node with this row, or one of several with these maxima, may serve.
@@ -151,21 +156,6 @@ impl Plan {
         matches!(policy.order(), Order::Ascending | Order::Descending)
             && !policy.stops_early()
             && (policy.is_node_centric() || !matches!(self.form, Form::Inside(_)))
-    }
-}
-
-impl NodeIndex {
-    /// What all nodes lie directly below, where a slot has no parts that do.
-    pub(crate) fn barren(&self, plan: &Plan) -> Option<VertexId> {
-        self.parent.filter(|_| matches!(plan.form, Form::Inside(_)))
-    }
-
-    /// The column of a type, and for how many its vertices count, if all lie below nodes and have
-    /// one size.
-    fn inside(&self, kind: TypeId) -> Option<(usize, u64)> {
-        let column = self.column(kind)?;
-        let known = &self.types[column];
-        (known.inside && known.size > 0).then_some((column, known.size))
     }
 }
 

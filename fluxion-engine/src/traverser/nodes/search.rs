@@ -4,26 +4,18 @@ use std::collections::{BinaryHeap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::plan::Form;
-use super::{NodeIndex, Plan};
+use super::answer::Answer;
+use super::index::NodeIndex;
+use super::plan::{Form, Plan};
 use crate::bits::Bits;
 use crate::graph::{TypeId, VertexId};
 use crate::policy::Order;
 use crate::traverser::choose::{Gathered, Group};
+use crate::traverser::scene::Scene;
 use crate::traverser::walk::Walk;
 
 /// The number of nodes that are looked up one by one.
 const FEW: usize = 16;
-
-/// The outcome of a search over nodes.
-pub(crate) enum Answer {
-    /// The choices of the walk at the top: a range of its choices.
-    Chosen(Range<usize>),
-    /// The walk would find nothing.
-    Nothing,
-    /// Only the walk can tell.
-    Unsure,
-}
 
 /// The best costs so far, as many as can be chosen.
 struct Best {
@@ -51,6 +43,7 @@ impl Best {
 
 /// Nodes that may serve, in order.
 struct Cursor<'a> {
+    scene: Scene<'a>,
     index: &'a NodeIndex,
     plan: &'a Plan,
     admitted: Option<Arc<Bits>>,
@@ -61,151 +54,51 @@ struct Cursor<'a> {
     skipped: bool,
 }
 
-impl Cursor<'_> {
+impl<'a> Cursor<'a> {
+    /// Nodes that may serve, from one end or the other.
+    fn new(scene: Scene<'a>, index: &'a NodeIndex, plan: &'a Plan, down: bool) -> Self {
+        let constraint = scene.request.constraint.as_ref();
+        let admitted = constraint.map(|constraint| index.admitted(scene.graph, constraint));
+        let nodes = index.places().len();
+        let at = if down { nodes.checked_sub(1) } else { Some(0).filter(|_| nodes > 0) };
+        Cursor { scene, index, plan, admitted, down, at, skipped: false }
+    }
+
     /// Goes on behind a place.
     fn step(&mut self, place: usize) {
         let next = if self.down { place.checked_sub(1) } else { Some(place + 1) };
-        self.at = next.filter(|next| *next < self.index.nodes.len());
-    }
-}
-
-impl Walk<'_> {
-    /// Nodes that may serve, from one end or the other.
-    fn cursor<'a>(&self, index: &'a NodeIndex, plan: &'a Plan, down: bool) -> Cursor<'a> {
-        let admitted = self
-            .request
-            .constraint
-            .as_ref()
-            .map(|constraint| index.admitted(self.graph, constraint));
-        let at = if down {
-            index.nodes.len().checked_sub(1)
-        } else {
-            Some(0).filter(|_| !index.nodes.is_empty())
-        };
-        Cursor { index, plan, admitted, down, at, skipped: false }
-    }
-
-    /// No node can serve, whatever the policy.
-    pub(crate) fn is_hopeless(&self, index: &NodeIndex, plan: &Plan) -> bool {
-        let top = index.rows.top();
-        !plan.fits(&index.most)
-            || !self.window.status_ignored && (top.is_empty() || !plan.may(top, self.window))
-    }
-
-    /// Nodes that may serve, in the order of `first` and its like, and what they lie below; if
-    /// these are few.
-    pub(crate) fn few(&self, index: &NodeIndex, plan: &Plan) -> Option<(VertexId, Vec<VertexId>)> {
-        let usable = !self.window.status_ignored
-            && self.graph.has_ascending_children()
-            && index.nodes.len() > FEW;
-        let parent = index.parent.filter(|_| usable)?;
-        let mut cursor = self.cursor(index, plan, false);
-        let mut few = Vec::new();
-        while let Some(place) = self.advance(&mut cursor) {
-            if few.len() == FEW {
-                return None;
-            }
-            few.push(index.node(place));
-        }
-        self.weights.put_in_order(self.graph, parent, &mut few);
-        Some((parent, few))
-    }
-
-    /// Chooses as [`Walk::run`] does, but looks only at nodes that may be chosen. `any`: whatever
-    /// it is, if only there is something wherever the walk finds something.
-    pub(crate) fn run_by_nodes(&mut self, index: &NodeIndex, plan: &Plan, any: bool) -> Answer {
-        let down = self.policy.order() == Order::Descending;
-        let request = self.request;
-        let top = request.top.clone();
-        let kind = match plan.form {
-            Form::SlotsOfNodes(_) => TypeId::NODE,
-            _ => request.levels[top.start].kind,
-        };
-        let size = usize::try_from(plan.target).unwrap_or(usize::MAX);
-        let mut best = Best { costs: BinaryHeap::new(), size, next: None };
-        let mut passable: HashMap<VertexId, bool> = HashMap::new();
-        let mut gathered = Gathered::default();
-        // How many candidates there were after each node, and where the walk comes to it.
-        let mut looked: Vec<(u32, usize)> = Vec::new();
-        let mut cursor = self.cursor(index, plan, down);
-        let mut complete = true;
-        while let Some(place) = self.advance(&mut cursor) {
-            let Some(bound) = self.bound(index, plan, place) else { continue };
-            if best.worst().is_some_and(|worst| any || bound > i128::from(worst)) {
-                complete = false;
-                break;
-            }
-            let node = index.node(place);
-            if !self.is_passable(node, &mut passable) {
-                cursor.skipped = true;
-                continue;
-            }
-            let before = gathered.get(kind).len();
-            let _ = match plan.form {
-                Form::SlotsOfNodes(_) => {
-                    let parts = request.levels[top.start].with.clone();
-                    self.offer(node, &parts, false, true, 0, &mut gathered)
-                }
-                _ => self.offer(node, &top, true, false, 0, &mut gathered),
-            };
-            let groups = gathered.get(kind);
-            for group in &groups[before..] {
-                if group.score <= 0 || group.count != 1 {
-                    return Answer::Unsure;
-                }
-                best.push(if down { -group.score } else { group.score });
-            }
-            looked.push((index.walked[place], groups.len()));
-        }
-        // A node that was not visited is refused where there is a job on it, or the constraint does
-        // not admit it.
-        let constrained =
-            cursor.admitted.as_ref().is_some_and(|admitted| admitted.count() < index.nodes.len());
-        self.refused |= cursor.skipped || !complete && (index.in_use > 0 || constrained);
-        if complete {
-            restore(gathered.get(kind), &mut looked);
-        } else if !any && best.worst().zip(best.next).is_some_and(|(worst, next)| next <= worst) {
-            return Answer::Unsure;
-        }
-        let mut found = gathered;
-        if let Form::SlotsOfNodes(_) = plan.form {
-            let Some(parent) = index.parent else { return Answer::Unsure };
-            let inside = std::mem::take(&mut found);
-            self.pack(parent, top.start, 0, inside, &mut found);
-        }
-        match self.choose(&top, &mut found, self.policy.order()) {
-            Some(chosen) => Answer::Chosen(chosen),
-            None => Answer::Nothing,
-        }
+        self.at = next.filter(|next| *next < self.index.places().len());
     }
 
     /// The next node that may serve.
-    fn advance(&self, cursor: &mut Cursor<'_>) -> Option<usize> {
-        let (index, plan, down) = (cursor.index, cursor.plan, cursor.down);
-        while self.graph.pools.effort.take(1) {
-            let from = cursor.at?;
-            let place = if self.window.status_ignored {
-                let fits = |place: &usize| plan.fits(index.totals(*place));
+    fn advance(&mut self) -> Option<usize> {
+        let (index, plan, down) = (self.index, self.plan, self.down);
+        let kinds = index.kinds();
+        while self.scene.graph.pools.effort.take(1) {
+            let from = self.at?;
+            let place = if self.scene.window.status_ignored {
+                let fits = |place: &usize| plan.fits(kinds.totals(*place));
                 if down {
                     (0..=from).rev().find(fits)
                 } else {
-                    (from..index.nodes.len()).find(fits)
+                    (from..index.places().len()).find(fits)
                 }
             } else {
-                index.rows.next(from, down, &|row: &[i64]| plan.may(row, self.window))
+                let window = self.scene.window;
+                index.rows().next(from, down, &|row: &[i64]| plan.may(row, window))
             };
-            let fits = place.is_none_or(|place| plan.fits(index.totals(place)));
-            cursor.skipped |= place != Some(from);
+            let fits = place.is_none_or(|place| plan.fits(kinds.totals(place)));
+            self.skipped |= place != Some(from);
             let place = place?;
-            match &cursor.admitted {
-                _ if !fits => cursor.step(place),
+            match &self.admitted {
+                _ if !fits => self.step(place),
                 Some(admitted) if !admitted.contains(place) => {
-                    cursor.skipped = true;
-                    cursor.at =
+                    self.skipped = true;
+                    self.at =
                         if down { admitted.last_to(place) } else { admitted.first_from(place) };
                 }
                 _ => {
-                    cursor.step(place);
+                    self.step(place);
                     return Some(place);
                 }
             }
@@ -214,36 +107,135 @@ impl Walk<'_> {
     }
 
     /// No candidate of a node costs less; `None`: it has none.
-    fn bound(&self, index: &NodeIndex, plan: &Plan, place: usize) -> Option<i128> {
-        let (graph, node) = (self.graph, index.node(place));
-        let down = self.policy.order() == Order::Descending;
-        let factor = i128::from(self.policy.factor(graph, node)?);
-        let Form::Inside(terms) = &plan.form else {
+    fn bound(&self, place: usize) -> Option<i128> {
+        let Scene { graph, policy, request, .. } = self.scene;
+        let node = self.index.node(place);
+        let factor = i128::from(policy.factor(graph, node)?);
+        let Form::Inside(terms) = &self.plan.form else {
             let score = i128::from(graph.id(node)) + 2;
-            return Some(if down { -score } else { score });
+            return Some(if self.down { -score } else { score });
         };
-        let slot = i128::from(self.request.levels[self.request.top.start].kind == TypeId::SLOT);
+        let slot = i128::from(request.levels[request.top.start].kind == TypeId::SLOT);
         let score = terms.iter().fold(slot, |sum, (column, count)| {
-            let column = &index.types[*column];
-            let id = if down { column.highest_id } else { column.lowest_id };
+            let (lowest, highest) = self.index.kinds().ids(*column);
+            let id = if self.down { highest } else { lowest };
             sum + i128::from(*count) * (factor + i128::from(id) + 2)
         });
-        Some(if down { -score } else { score })
+        Some(if self.down { -score } else { score })
     }
+}
 
-    /// Whether the walk comes as far as to a node.
-    fn is_passable(&mut self, node: VertexId, known: &mut HashMap<VertexId, bool>) -> bool {
-        let Some(above) = self.graph.parent(node) else { return true };
-        if let Some(passable) = known.get(&above) {
-            return *passable;
+/// No node can serve, whatever the policy.
+pub(crate) fn is_hopeless(scene: &Scene<'_>, index: &NodeIndex, plan: &Plan) -> bool {
+    let top = index.rows().top();
+    !plan.fits(index.kinds().most())
+        || !scene.window.status_ignored && (top.is_empty() || !plan.may(top, scene.window))
+}
+
+/// Nodes that may serve, in the order of `first` and its like, and what they lie below; if these
+/// are few.
+pub(crate) fn few(
+    scene: Scene<'_>,
+    index: &NodeIndex,
+    plan: &Plan,
+) -> Option<(VertexId, Vec<VertexId>)> {
+    let usable = !scene.window.status_ignored
+        && scene.graph.has_ascending_children()
+        && index.places().len() > FEW;
+    let parent = index.places().parent().filter(|_| usable)?;
+    let mut cursor = Cursor::new(scene, index, plan, false);
+    let mut few = Vec::new();
+    while let Some(place) = cursor.advance() {
+        if few.len() == FEW {
+            return None;
         }
-        let top = self.request.of_range(&self.request.top);
-        let passable = self.prune(above, self.graph.kind(above), top, false).is_ok()
-            && self.is_passable(above, known);
-        self.refused |= !passable;
-        known.insert(above, passable);
-        passable
+        few.push(index.node(place));
     }
+    scene.weights.put_in_order(scene.graph, parent, &mut few);
+    Some((parent, few))
+}
+
+/// Chooses as [`Walk::run`] does, but looks only at nodes that may be chosen. `any`: whatever it is,
+/// if only there is something wherever the walk finds something.
+pub(crate) fn run(walk: &mut Walk<'_>, index: &NodeIndex, plan: &Plan, any: bool) -> Answer {
+    let scene = walk.scene();
+    let Scene { request, policy, .. } = scene;
+    let down = policy.order() == Order::Descending;
+    let top = request.top.clone();
+    let kind = match plan.form {
+        Form::SlotsOfNodes(_) => TypeId::NODE,
+        _ => request.levels[top.start].kind,
+    };
+    let size = usize::try_from(plan.target).unwrap_or(usize::MAX);
+    let mut best = Best { costs: BinaryHeap::new(), size, next: None };
+    let mut passable: HashMap<VertexId, bool> = HashMap::new();
+    let mut gathered = Gathered::default();
+    // How many candidates there were after each node, and where the walk comes to it.
+    let mut looked: Vec<(u32, usize)> = Vec::new();
+    let mut cursor = Cursor::new(scene, index, plan, down);
+    let mut complete = true;
+    while let Some(place) = cursor.advance() {
+        let Some(bound) = cursor.bound(place) else { continue };
+        if best.worst().is_some_and(|worst| any || bound > i128::from(worst)) {
+            complete = false;
+            break;
+        }
+        let node = index.node(place);
+        if !is_passable(walk, node, &mut passable) {
+            cursor.skipped = true;
+            continue;
+        }
+        let before = gathered.get(kind).len();
+        let _ = match plan.form {
+            Form::SlotsOfNodes(_) => {
+                let parts = request.levels[top.start].with.clone();
+                walk.offer(node, &parts, false, true, 0, &mut gathered)
+            }
+            _ => walk.offer(node, &top, true, false, 0, &mut gathered),
+        };
+        let groups = gathered.get(kind);
+        for group in &groups[before..] {
+            if group.score <= 0 || group.count != 1 {
+                return Answer::Unsure;
+            }
+            best.push(if down { -group.score } else { group.score });
+        }
+        looked.push((index.places().walked(place), groups.len()));
+    }
+    // A node that was not visited is refused where there is a job on it, or the constraint does not
+    // admit it.
+    let nodes = index.places().len();
+    let constrained = cursor.admitted.as_ref().is_some_and(|admitted| admitted.count() < nodes);
+    let refused = cursor.skipped || !complete && (index.is_in_use() || constrained);
+    walk.obstacles().pass_over(refused);
+    if complete {
+        restore(gathered.get(kind), &mut looked);
+    } else if !any && best.worst().zip(best.next).is_some_and(|(worst, next)| next <= worst) {
+        return Answer::Unsure;
+    }
+    let mut found = gathered;
+    if let Form::SlotsOfNodes(_) = plan.form {
+        let Some(parent) = index.places().parent() else { return Answer::Unsure };
+        let inside = std::mem::take(&mut found);
+        walk.pack(parent, top.start, 0, inside, &mut found);
+    }
+    match walk.choose(&top, &mut found, policy.order()) {
+        Some(chosen) => Answer::Chosen(chosen),
+        None => Answer::Nothing,
+    }
+}
+
+/// Whether the walk comes as far as to a node.
+fn is_passable(walk: &mut Walk<'_>, node: VertexId, known: &mut HashMap<VertexId, bool>) -> bool {
+    let scene = walk.scene();
+    let Some(above) = scene.graph.parent(node) else { return true };
+    if let Some(passable) = known.get(&above) {
+        return *passable;
+    }
+    let passable = walk.may_enter(above, &scene.request.top) && is_passable(walk, above, known);
+    walk.obstacles().pass_over(!passable);
+    known.insert(above, passable);
+    passable
 }
 
 /// Puts candidates in the order in which the walk finds them.

@@ -1,0 +1,276 @@
+//! The nodes of a machine with the free resources of each, brought up to date when a match begins.
+
+use std::sync::Arc;
+
+use super::kept::{Journal, Lists};
+use super::kinds::Kinds;
+use super::places::Places;
+use crate::admitted::Admitted;
+use crate::bits::Bits;
+use crate::constraint::Constraint;
+use crate::graph::{Graph, VertexId};
+use crate::maxima::Tree;
+use crate::schedule::Schedule;
+
+/// Values of column [`OPEN`].
+pub(super) const SHARED: i64 = 1;
+pub(super) const UNTOUCHED: i64 = 2;
+
+/// Columns of a row. After these comes one per type, with its free units.
+pub(super) const OPEN: usize = 0;
+/// The instant from which something that is held comes free, negated; never: `i64::MIN`.
+pub(super) const FREED: usize = 1;
+/// The same for the instant from which on there is no job on the node.
+pub(super) const EMPTIED: usize = 2;
+/// The same for the next end of a job; jobs past their end do not count.
+const ENDS: usize = 3;
+pub(super) const FIRST_TYPE: usize = 4;
+
+/// Nodes in order, and the free resources of each.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeIndex {
+    /// Of the graph, when the index was made.
+    revision: u64,
+    places: Places,
+    kinds: Kinds,
+    /// Nodes on which something is going to be taken.
+    planned: Bits,
+    lists: Lists,
+    journal: Journal,
+    rows: Tree,
+    /// Nodes of which not everything is free.
+    in_use: usize,
+    now: i64,
+    /// Which nodes a constraint admits, for those asked last.
+    admitted: Admitted,
+}
+
+impl NodeIndex {
+    /// The index of a graph, or `None` if it is no tree, if nodes lie below nodes, or if they hold
+    /// too many types.
+    pub(crate) fn new(graph: &Graph, schedule: &Schedule, now: i64) -> Option<Self> {
+        if graph.has_associations() {
+            return None;
+        }
+        let (mut nodes, mut outside) = (Vec::new(), vec![false; graph.types().len()]);
+        find_nodes(graph, graph.root(), &mut nodes, &mut outside);
+        let places = Places::new(graph, nodes);
+        let kinds = Kinds::new(graph, &places, &outside)?;
+        let mut index = NodeIndex {
+            revision: graph.revision(),
+            places,
+            kinds,
+            planned: Bits::default(),
+            lists: Lists::default(),
+            journal: Journal::default(),
+            rows: Tree::default(),
+            in_use: 0,
+            now,
+            admitted: Admitted::default(),
+        };
+        index.fill(graph, schedule);
+        Some(index)
+    }
+
+    /// The nodes in their orders.
+    pub(super) fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// The types of vertices below nodes.
+    pub(super) fn kinds(&self) -> &Kinds {
+        &self.kinds
+    }
+
+    /// The free resources of all nodes.
+    pub(super) fn rows(&self) -> &Tree {
+        &self.rows
+    }
+
+    /// Places of nodes on which something is going to be taken.
+    pub(super) fn planned(&self) -> &Bits {
+        &self.planned
+    }
+
+    /// The candidates of requests that came before, and the nodes that have changed since.
+    pub(super) fn kept(&self) -> (&Lists, &Journal) {
+        (&self.lists, &self.journal)
+    }
+
+    /// True if not everything is free.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.in_use > 0
+    }
+
+    /// Whether the graph is the one of which this is the index.
+    pub(crate) fn is_of(&self, graph: &Graph) -> bool {
+        self.revision == graph.revision()
+    }
+
+    /// Forgets which nodes constraints admit: properties have changed.
+    pub(crate) fn forget_constraints(&mut self) {
+        self.admitted.forget();
+        self.lists.clear();
+    }
+
+    /// Brings the rows of the nodes up to date that hold these vertices.
+    pub(crate) fn refresh(&mut self, graph: &Graph, schedule: &Schedule, touched: &[VertexId]) {
+        let mut last = VertexId::NONE;
+        for vertex in touched {
+            let mut at = Some(*vertex);
+            while let Some(vertex) = at.filter(|vertex| !graph.is_node(*vertex)) {
+                at = graph.parent(vertex);
+            }
+            if let Some(node) = at.filter(|node| *node != last)
+                && let Some(place) = self.places.place(node)
+            {
+                last = node;
+                self.refresh_row(graph, schedule, place);
+            }
+        }
+    }
+
+    /// Moves the present: rows of nodes are brought up to date on which a job was to end by now.
+    pub(crate) fn advance(&mut self, graph: &Graph, schedule: &Schedule, now: i64) {
+        if now <= self.now {
+            return;
+        }
+        self.now = now;
+        let mut from = 0;
+        while let Some(place) = self.rows.next(from, false, &|row: &[i64]| row[ENDS] >= -now) {
+            self.refresh_row(graph, schedule, place);
+            from = place + 1;
+        }
+    }
+
+    /// The nodes that a constraint admits.
+    pub(crate) fn admitted(&self, graph: &Graph, constraint: &Constraint) -> Arc<Bits> {
+        self.admitted.get(constraint, || {
+            let mut bits = Bits::empty(self.places.len());
+            for (place, node) in self.places.nodes().iter().enumerate() {
+                if constraint.admits(&graph.subject(*node)) {
+                    bits.insert(place);
+                }
+            }
+            bits
+        })
+    }
+
+    /// When its rows were brought up to date.
+    pub(crate) fn now(&self) -> i64 {
+        self.now
+    }
+
+    /// The node at a place.
+    pub(crate) fn node(&self, place: usize) -> VertexId {
+        self.places.node(place)
+    }
+
+    fn fill(&mut self, graph: &Graph, schedule: &Schedule) {
+        let count = self.kinds.len();
+        let mut rows = Vec::with_capacity(self.places.len() * (FIRST_TYPE + count));
+        let mut row = Vec::new();
+        for place in 0..self.places.len() {
+            self.row(graph, schedule, place, &mut row);
+            self.in_use += usize::from(self.is_used(place, &row));
+            if self.is_planned(graph, schedule, place) {
+                self.planned.insert(place);
+            }
+            rows.extend_from_slice(&row);
+        }
+        self.rows = Tree::new(FIRST_TYPE + count, rows);
+    }
+
+    fn refresh_row(&mut self, graph: &Graph, schedule: &Schedule, place: usize) {
+        let mut row = Vec::with_capacity(FIRST_TYPE + self.kinds.len());
+        self.row(graph, schedule, place, &mut row);
+        if self.is_planned(graph, schedule, place) {
+            self.planned.insert(place);
+        } else {
+            self.planned.remove(place);
+        }
+        self.journal.note(place);
+        if self.journal.is_long(self.places.len()) {
+            self.journal = Journal::default();
+            self.lists.clear();
+        }
+        self.in_use -= usize::from(self.is_used(place, self.rows.row(place)));
+        self.in_use += usize::from(self.is_used(place, &row));
+        self.rows.set(place, &row);
+    }
+
+    /// Whether more of a node is going to be taken than is taken now.
+    fn is_planned(&self, graph: &Graph, schedule: &Schedule, place: usize) -> bool {
+        let node = self.places.node(place);
+        let begins =
+            |vertex: VertexId| schedule.holds(vertex).iter().any(|hold| hold.from > self.now);
+        schedule.has_entry(node)
+            && (schedule.planner(node).is_some_and(|planner| planner.grows_after(self.now))
+                || graph.subtree(node).into_iter().any(begins))
+    }
+
+    fn is_used(&self, place: usize, row: &[i64]) -> bool {
+        row[OPEN] != UNTOUCHED || row[FIRST_TYPE..] != *self.kinds.totals(place)
+    }
+
+    /// The free resources of a node now.
+    fn row(&self, graph: &Graph, schedule: &Schedule, place: usize, row: &mut Vec<i64>) {
+        let node = self.places.node(place);
+        row.clear();
+        row.extend_from_slice(&[UNTOUCHED, i64::MIN, i64::MIN, i64::MIN]);
+        if !graph.is_marked_up(node) {
+            row[OPEN] = 0;
+            row.resize(FIRST_TYPE + self.kinds.len(), 0);
+            return;
+        }
+        row.extend_from_slice(self.kinds.totals(place));
+        if !schedule.has_entry(node) {
+            return;
+        }
+        if let Some(planner) = schedule.planner(node)
+            && planner.peak(self.now, self.now + 1, 0) > 0
+        {
+            row[OPEN] = SHARED;
+            row[EMPTIED] = planner.next_gap(self.now).map_or(i64::MIN, |at| -at);
+            row[ENDS] = row[EMPTIED];
+        }
+        if self.take(schedule, node, row) {
+            row[OPEN] = 0;
+            // A node with nothing below it has no planner.
+            row[EMPTIED] = row[EMPTIED].max(row[FREED]);
+        }
+        let mut open: Vec<VertexId> = graph.children(node).to_vec();
+        while let Some(vertex) = open.pop() {
+            if self.take(schedule, vertex, row) {
+                let free = &mut row[FIRST_TYPE + self.kinds.column_of(graph, vertex)];
+                *free -= i64::try_from(graph.size(vertex)).unwrap_or(i64::MAX);
+            }
+            open.extend_from_slice(graph.children(vertex));
+        }
+    }
+
+    /// True if a job has a vertex for itself now; notes when that ends.
+    fn take(&self, schedule: &Schedule, vertex: VertexId, row: &mut [i64]) -> bool {
+        let mut taken = false;
+        for hold in
+            schedule.holds(vertex).iter().filter(|hold| hold.from <= self.now && self.now < hold.to)
+        {
+            taken = true;
+            row[FREED] = row[FREED].max(-hold.to);
+            row[ENDS] = row[ENDS].max(-hold.to);
+        }
+        taken
+    }
+}
+
+/// Finds the nodes, in the order of the walk, and which types lie elsewhere than below them.
+fn find_nodes(graph: &Graph, vertex: VertexId, nodes: &mut Vec<VertexId>, outside: &mut [bool]) {
+    if graph.is_node(vertex) {
+        nodes.push(vertex);
+        return;
+    }
+    outside[graph.kind(vertex).index()] = true;
+    for child in graph.children(vertex) {
+        find_nodes(graph, *child, nodes, outside);
+    }
+}

@@ -83,6 +83,18 @@ impl Effort {
 }
 
 #[cfg(test)]
+thread_local! {
+    /// How many searches this thread has made.
+    pub(crate) static SEARCHES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts a search, for tests.
+#[cfg(test)]
+pub(crate) fn count_search() {
+    SEARCHES.set(SEARCHES.get() + 1);
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

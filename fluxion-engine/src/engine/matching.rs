@@ -433,7 +433,7 @@ impl Engine {
         start: Start,
         status: Status,
     ) -> Search {
-        request.search(&self.graph, start, &self.usable(ask, request, status), ask.policy)
+        flat::search(request, &self.graph, start, &self.usable(ask, request, status), ask.policy)
     }
 
     /// The earliest instant after now, from `from` on, at which a place is found, by the ends that
@@ -446,7 +446,8 @@ impl Engine {
         now: Error,
     ) -> Result<(Vec<flat::Pick>, i64), Error> {
         let usable = self.usable(ask, request, Status::Heeded);
-        let attempt = |at: i64, usable: &Usable| match request.search(
+        let attempt = |at: i64, usable: &Usable| match flat::search(
+            request,
             &self.graph,
             Start::At(at),
             usable,
@@ -459,7 +460,7 @@ impl Engine {
                 None
             }
         };
-        let sweep = request.sweep(&self.graph, &usable, self.now).ok_or_else(Error::busy)?;
+        let sweep = flat::sweep(request, &self.graph, &usable, self.now).ok_or_else(Error::busy)?;
         let is_one = request.shapes.len() == 1;
         let found = if is_one || self.graph.pools.has_planned() {
             // Where others begin later, a gap may open and close again: each instant has to be

@@ -189,7 +189,7 @@ impl Engine {
         let mut rows: Vec<Bits> = (0..request.shapes.len())
             .map(|shape| self.rows_of_shape(request, shape, &of_request))
             .collect();
-        request.narrow(&self.graph.pools, &free, &mut rows);
+        flat::levels::narrow(request, &self.graph.pools, &free, &mut rows);
         for (shape, rows) in request.shapes.iter().zip(&rows) {
             rows.iter()
                 .filter(|row| shape.room(&free, *row, 1) > 0)
@@ -270,7 +270,8 @@ impl Engine {
                     .iter()
                     .map(|need| pool_supply(request, *need, &self.graph.pools, &free, rows))
                     .collect(),
-                levels: request.level_supplies(
+                levels: flat::levels::level_supplies(
+                    request,
                     &self.graph.pools,
                     &free,
                     at,

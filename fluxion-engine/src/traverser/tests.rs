@@ -1,13 +1,7 @@
 //! Small machines, of whole vertices and of pools.
 
-use std::cell::Cell;
-
+use crate::effort::SEARCHES;
 use crate::{Engine, JobMode, MatchOp, Reason};
-
-thread_local! {
-    /// How many searches this thread has made.
-    pub(crate) static SEARCHES: Cell<usize> = const { Cell::new(0) };
-}
 
 /// Two nodes of two sockets with two cores each, and a GPU; memory is a pool.
 fn machine(policy: &str, format: &str) -> Engine {

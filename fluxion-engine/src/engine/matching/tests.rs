@@ -1,7 +1,7 @@
 //! Reservations that are refused, and how many searches that takes.
 
 use super::*;
-use crate::traverser::tests::SEARCHES;
+use crate::effort::SEARCHES;
 
 /// Nodes of 10 units of cpu, of which one is charged until another instant on each.
 fn engine(nodes: usize) -> Engine {

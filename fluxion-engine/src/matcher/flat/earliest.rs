@@ -14,7 +14,9 @@ use std::collections::BinaryHeap;
 use smallvec::SmallVec;
 
 use super::levels::Spread;
-use super::{NodeOrder, Request};
+use super::order::NodeOrder;
+use super::request::Request;
+use super::shape::Shape;
 use crate::bits::Bits;
 use crate::graph::Graph;
 use crate::matcher::candidates::Usable;
@@ -49,65 +51,50 @@ struct Swept {
     sum: u64,
 }
 
-impl Request<'_> {
-    /// The units of a slot of a shape, by column; `None`: of one that no node has, or none.
-    pub(crate) fn columns_of(
-        &self,
-        graph: &Graph,
-        shape: usize,
-    ) -> Option<SmallVec<[(usize, u64); 4]>> {
-        let needs = self.shapes[shape].needs.iter().map(|(kind, amount)| {
-            let column = graph.pools.column_of(self.kinds[*kind].1?)?;
-            (*amount > 0).then_some((column, *amount))
+/// A sweep over the instants after now; `None`: no node has a pool of a requested type.
+pub(crate) fn sweep<'g>(
+    request: &'g Request<'_>,
+    graph: &'g Graph,
+    usable: &Usable,
+    now: i64,
+) -> Option<Sweep<'g>> {
+    let pools = &graph.pools;
+    let swept = |(at, shape): (usize, &Shape<'_>)| {
+        Some(Swept {
+            needs: request.columns_of(graph, at)?,
+            wanted: shape.count,
+            cap: request.cap(shape).min(shape.count),
+            seconds: shape.hold.seconds(),
+            rows: usable.rows(at),
+            rooms: vec![0; pools.len()],
+            not_before: vec![i64::MIN; pools.len()],
+            sum: 0,
+        })
+    };
+    let shapes: Option<Vec<Swept>> = request.shapes.iter().enumerate().map(swept).collect();
+    let spread = Spread::new(request, pools, usable);
+    let mut sweep = Sweep {
+        pools,
+        tenancy: request.tenancy,
+        shapes: shapes?,
+        spread,
+        now,
+        shrinks: BinaryHeap::new(),
+    };
+    for (at, shape) in request.shapes.iter().enumerate() {
+        let when = When::Window { from: now, to: shape.hold.until(now) };
+        let free = request.free(graph, when);
+        let rows = std::mem::take(&mut sweep.shapes[at].rows);
+        shape.walk(&free, std::slice::from_ref(&rows), &NodeOrder::Up, |row| {
+            // What does not fit now fits no earlier than something ends there.
+            if shape.room(&free, row, 1) > 0 {
+                sweep.look(at, row, now);
+            }
+            true
         });
-        needs.collect()
+        sweep.shapes[at].rows = rows;
     }
-
-    /// A sweep over the instants after now; `None`: no node has a pool of a requested type.
-    pub(crate) fn sweep<'g>(
-        &'g self,
-        graph: &'g Graph,
-        usable: &Usable,
-        now: i64,
-    ) -> Option<Sweep<'g>> {
-        let pools = &graph.pools;
-        let swept = |(at, shape): (usize, &super::Shape<'_>)| {
-            Some(Swept {
-                needs: self.columns_of(graph, at)?,
-                wanted: shape.count,
-                cap: self.cap(shape).min(shape.count),
-                seconds: shape.hold.seconds(),
-                rows: usable.rows(at),
-                rooms: vec![0; pools.len()],
-                not_before: vec![i64::MIN; pools.len()],
-                sum: 0,
-            })
-        };
-        let shapes: Option<Vec<Swept>> = self.shapes.iter().enumerate().map(swept).collect();
-        let spread = Spread::new(self, pools, usable);
-        let mut sweep = Sweep {
-            pools,
-            tenancy: self.tenancy,
-            shapes: shapes?,
-            spread,
-            now,
-            shrinks: BinaryHeap::new(),
-        };
-        for (at, shape) in self.shapes.iter().enumerate() {
-            let when = When::Window { from: now, to: shape.hold.until(now) };
-            let free = self.free(graph, when);
-            let rows = std::mem::take(&mut sweep.shapes[at].rows);
-            shape.walk(&free, std::slice::from_ref(&rows), &NodeOrder::Up, |row| {
-                // What does not fit now fits no earlier than something ends there.
-                if shape.room(&free, row, 1) > 0 {
-                    sweep.look(at, row, now);
-                }
-                true
-            });
-            sweep.shapes[at].rows = rows;
-        }
-        Some(sweep)
-    }
+    Some(sweep)
 }
 
 impl Sweep<'_> {

@@ -6,38 +6,33 @@
 //! take of; those free over the next one, of which those take that are held that long; and so on.
 //! Where nothing begins later these are all the same, and one is enough.
 
-use super::{NodeOrder, Request, Search, Start};
+use super::order::NodeOrder;
+use super::place::place;
+use super::request::{Request, Search, Start};
 use crate::graph::Graph;
 use crate::matcher::candidates::Usable;
 use crate::policy::Policy;
 use crate::time::When;
 
-impl Request<'_> {
-    pub(super) fn has_several_holds(&self) -> bool {
-        self.shapes.windows(2).any(|pair| pair[0].hold.seconds() != pair[1].hold.seconds())
-    }
-
-    /// As [`Request::search`], where something begins later.
-    pub(super) fn search_by_holds(
-        &self,
-        graph: &Graph,
-        at: i64,
-        usable: &Usable,
-        policy: Policy,
-    ) -> Search {
-        let mut holds: Vec<u64> = self.shapes.iter().map(|shape| shape.hold.seconds()).collect();
-        holds.sort_unstable();
-        holds.dedup();
-        let window =
-            |seconds: u64| When::Window { from: at, to: at.saturating_add_unsigned(seconds) };
-        let kinds = holds
-            .iter()
-            .flat_map(|seconds| self.kinds.iter().map(move |(_, id)| (*id, window(*seconds))));
-        let free = graph.pools.free(kinds, self.tenancy);
-        // Only the units free at the start decide which node is the fuller one.
-        let order = NodeOrder::of(&graph.pools, policy, window(holds[0]), self.tenancy);
-        with_holds(self, &holds).place(&graph.pools, Start::At(at), &free, usable, &order)
-    }
+/// As [`super::search()`], where something begins later.
+pub(super) fn search_by_holds(
+    request: &Request<'_>,
+    graph: &Graph,
+    at: i64,
+    usable: &Usable,
+    policy: Policy,
+) -> Search {
+    let mut holds: Vec<u64> = request.shapes.iter().map(|shape| shape.hold.seconds()).collect();
+    holds.sort_unstable();
+    holds.dedup();
+    let window = |seconds: u64| When::Window { from: at, to: at.saturating_add_unsigned(seconds) };
+    let kinds = holds
+        .iter()
+        .flat_map(|seconds| request.kinds.iter().map(move |(_, id)| (*id, window(*seconds))));
+    let free = graph.pools.free(kinds, request.tenancy);
+    // Only the units free at the start decide which node is the fuller one.
+    let order = NodeOrder::of(&graph.pools, policy, window(holds[0]), request.tenancy);
+    place(&with_holds(request, &holds), &graph.pools, Start::At(at), &free, usable, &order)
 }
 
 /// The request with the pools of each hold behind those of the shorter ones.

@@ -7,55 +7,17 @@
 //! one for fewer. As upstream, a range grows by its operator, and what would be between two of its
 //! numbers is not given.
 
-use super::{Request, Search, Start, search_exactly};
-use crate::graph::Graph;
 use crate::jobspec::{Count, Growth};
-use crate::matcher::candidates::Usable;
-use crate::policy::Policy;
 use crate::pools::COUNT_MAX;
 
-impl Request<'_> {
-    /// Raises the shapes that ask for a range, from a place for the minimum of each.
-    pub(super) fn raise(
-        &self,
-        graph: &Graph,
-        start: Start,
-        usable: &Usable,
-        policy: Policy,
-        least: Search,
-    ) -> Search {
-        let mut best = least;
-        let mut raised = self.clone();
-        let ranged = self.shapes.iter().enumerate();
-        for (at, range) in ranged.filter_map(|(at, shape)| Some((at, shape.range?))) {
-            // Of the numbers of the range the one at `low` has a place, the one at `high` has none.
-            let numbers = numbers(range);
-            let (mut low, mut high) = (0, numbers.len());
-            while high - low > 1 {
-                let middle = usize::midpoint(low, high);
-                raised.shapes[at].count = numbers.at(middle);
-                match search_exactly(&raised, graph, start, usable, policy) {
-                    Search::GaveUp if graph.pools.effort.is_spent() => return Search::GaveUp,
-                    Search::Found(picks) => {
-                        best = Search::Found(picks);
-                        low = middle;
-                    }
-                    Search::Impossible | Search::GaveUp => high = middle,
-                }
-            }
-            raised.shapes[at].count = numbers.at(low);
-        }
-        best
-    }
-}
-
 /// The numbers of a range, ascending.
-enum Ladder {
+pub(super) enum Ladder {
     Steps { first: u64, step: u64, len: usize },
     Listed(Vec<u64>),
 }
 
-fn numbers(range: Count) -> Ladder {
+/// The numbers of a range.
+pub(super) fn numbers(range: Count) -> Ladder {
     let max = range.max.min(COUNT_MAX);
     if let Growth::Add(step) = range.growth {
         let more = (max - range.min).checked_div(step).unwrap_or(0);
@@ -67,14 +29,14 @@ fn numbers(range: Count) -> Ladder {
 }
 
 impl Ladder {
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         match self {
             Ladder::Steps { len, .. } => *len,
             Ladder::Listed(listed) => listed.len(),
         }
     }
 
-    fn at(&self, place: usize) -> u64 {
+    pub(super) fn at(&self, place: usize) -> u64 {
         match self {
             Ladder::Steps { first, step, .. } => first + step * place as u64,
             Ladder::Listed(listed) => listed[place],

@@ -13,8 +13,9 @@ use std::collections::BinaryHeap;
 
 use smallvec::SmallVec;
 
-use super::taken::Taken;
-use super::{Pick, Request, Shape};
+use super::request::Request;
+use super::shape::Pick;
+use super::taken::{Taken, room_beside};
 use crate::bits::Bits;
 use crate::graph::TypeId;
 use crate::policy::ByFill;
@@ -55,55 +56,39 @@ struct Untouched {
     needs: SmallVec<[(usize, i64); 4]>,
 }
 
-impl Request<'_> {
-    /// Slots of a shape, node by node in the order of `ranked`; `None`: there is not room for all
-    /// of them.
-    pub(super) fn place_ranked(
-        &self,
-        at: usize,
-        free: &Free<'_>,
-        tiers: &[Bits],
-        ranked: &Ranked<'_>,
-        taken: &Taken<'_>,
-    ) -> Option<Vec<Pick>> {
-        let shape = &self.shapes[at];
-        let mut filling = Filling {
-            request: self,
-            at,
-            free,
-            ranked,
-            taken,
-            needs: self.units_of(shape)?,
-            missing: shape.count,
-            picks: Vec::new(),
-        };
-        for tier in tiers {
-            let many = (tier.count() as u64).saturating_mul(SLOTS_PER_NODE_MAX);
-            if ranked.by() == ByFill::Emptiest && filling.missing > many && taken.quotas.is_empty()
-            {
-                filling.by_level(tier);
-            } else {
-                filling.by_slot(tier);
-            }
-            if filling.missing == 0 {
-                return Some(filling.picks);
-            }
+/// Slots of a shape, node by node in the order of `ranked`; `None`: there is not room for all
+/// of them.
+pub(super) fn place_ranked(
+    request: &Request<'_>,
+    at: usize,
+    free: &Free<'_>,
+    tiers: &[Bits],
+    ranked: &Ranked<'_>,
+    taken: &Taken<'_>,
+) -> Option<Vec<Pick>> {
+    let shape = &request.shapes[at];
+    let mut filling = Filling {
+        request,
+        at,
+        free,
+        ranked,
+        taken,
+        needs: request.units_of(shape)?,
+        missing: shape.count,
+        picks: Vec::new(),
+    };
+    for tier in tiers {
+        let many = (tier.count() as u64).saturating_mul(SLOTS_PER_NODE_MAX);
+        if ranked.by() == ByFill::Emptiest && filling.missing > many && taken.quotas.is_empty() {
+            filling.by_level(tier);
+        } else {
+            filling.by_slot(tier);
         }
-        None
-    }
-
-    /// Units of a slot by type; `None`: of one that no node has.
-    pub(super) fn units_of(&self, shape: &Shape<'_>) -> Option<SmallVec<[(TypeId, u64); 4]>> {
-        let mut units: SmallVec<[(TypeId, u64); 4]> = SmallVec::new();
-        for (kind, amount) in &shape.needs {
-            let kind = self.kinds[*kind].1?;
-            // A type is named again for each hold that the slot outlasts.
-            if !units.iter().any(|(known, _)| *known == kind) {
-                units.push((kind, *amount));
-            }
+        if filling.missing == 0 {
+            return Some(filling.picks);
         }
-        Some(units)
     }
+    None
 }
 
 impl Filling<'_> {
@@ -224,7 +209,7 @@ impl Filling<'_> {
 
     /// How many slots there is room for on a node.
     fn room(&self, row: usize) -> u64 {
-        self.request.room_beside(self.at, self.free, row, self.taken, self.missing)
+        room_beside(self.request, self.at, self.free, row, self.taken, self.missing)
     }
 
     /// Where a node stands with `count` slots.

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-use super::levels::quotas::Quotas;
-use super::{Request, Shape};
+use super::quotas::Quotas;
+use super::request::Request;
+use super::shape::Shape;
 use crate::pools::Free;
 
 /// Slots by shape.
@@ -40,53 +41,48 @@ impl<'a> Taken<'a> {
     }
 }
 
-impl Request<'_> {
-    /// How many of up to `most` slots of a shape, by its position, a row has room for beside those
-    /// that were placed before.
-    pub(super) fn room_beside(
-        &self,
-        at: usize,
-        free: &Free<'_>,
-        row: usize,
-        taken: &Taken<'_>,
-        most: u64,
-    ) -> u64 {
-        let shape = &self.shapes[at];
-        let most =
-            if taken.quotas.is_empty() { most } else { most.min(taken.quotas.left(at, row)) };
-        let room = if most == 0 { 0 } else { shape.room(free, row, self.cap(shape).min(most)) };
-        match taken.on(row) {
-            Some(slots) if room > 0 => self.room_with(shape, free, row, slots, room),
-            _ => room,
-        }
+/// How many of up to `most` slots of a shape, by its position, a row has room for beside those
+/// that were placed before.
+pub(super) fn room_beside(
+    request: &Request<'_>,
+    at: usize,
+    free: &Free<'_>,
+    row: usize,
+    taken: &Taken<'_>,
+    most: u64,
+) -> u64 {
+    let shape = &request.shapes[at];
+    let most = if taken.quotas.is_empty() { most } else { most.min(taken.quotas.left(at, row)) };
+    let room = if most == 0 { 0 } else { shape.room(free, row, request.cap(shape).min(most)) };
+    match taken.on(row) {
+        Some(slots) if room > 0 => room_with(request, shape, free, row, slots, room),
+        _ => room,
     }
+}
 
-    /// How many of up to `most` slots of a shape a row has room for beside these, which fit there.
-    fn room_with(
-        &self,
-        shape: &Shape<'_>,
-        free: &Free<'_>,
-        row: usize,
-        slots: &[u64],
-        most: u64,
-    ) -> u64 {
-        let there = || self.shapes.iter().zip(slots).filter(|(_, count)| **count > 0);
-        let mut room = most;
-        for limit in &shape.limits {
-            let used: u64 = there()
-                .filter(|(other, _)| other.limits.contains(limit))
-                .map(|(_, count)| count)
-                .sum();
-            room = room.min(self.limits[*limit].count.saturating_sub(used));
-        }
-        for (kind, amount) in &shape.needs {
-            let of_kind = |other: &Shape<'_>| {
-                other.needs.iter().find(|(known, _)| known == kind).map_or(0, |need| need.1)
-            };
-            let used: u64 = there().map(|(other, count)| of_kind(other) * count).sum();
-            let units = free.units(*kind, row);
-            room = room.min(units.saturating_sub(used).checked_div(*amount).unwrap_or(0));
-        }
-        room
+/// How many of up to `most` slots of a shape a row has room for beside these, which fit there.
+fn room_with(
+    request: &Request<'_>,
+    shape: &Shape<'_>,
+    free: &Free<'_>,
+    row: usize,
+    slots: &[u64],
+    most: u64,
+) -> u64 {
+    let there = || request.shapes.iter().zip(slots).filter(|(_, count)| **count > 0);
+    let mut room = most;
+    for limit in &shape.limits {
+        let used: u64 =
+            there().filter(|(other, _)| other.limits.contains(limit)).map(|(_, count)| count).sum();
+        room = room.min(request.limits[*limit].count.saturating_sub(used));
     }
+    for (kind, amount) in &shape.needs {
+        let of_kind = |other: &Shape<'_>| {
+            other.needs.iter().find(|(known, _)| known == kind).map_or(0, |need| need.1)
+        };
+        let used: u64 = there().map(|(other, count)| of_kind(other) * count).sum();
+        let units = free.units(*kind, row);
+        room = room.min(units.saturating_sub(used).checked_div(*amount).unwrap_or(0));
+    }
+    room
 }

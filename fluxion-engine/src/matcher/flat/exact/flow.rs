@@ -1,6 +1,6 @@
 //! The largest flow from shapes through groups of rows, by Dinic's method.
 
-use super::STEPS_MAX;
+use super::problem::STEPS_MAX;
 
 /// What flows from shapes, each with a supply, to groups, each with a capacity.
 #[derive(Debug)]

@@ -15,48 +15,20 @@
 mod flow;
 mod packing;
 mod parts;
+mod problem;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use problem::{Problem, STEPS_MAX};
 
-use smallvec::SmallVec;
-
-use super::taken::Slots;
-use super::{NodeOrder, Pick, Request, Search};
+use super::order::NodeOrder;
+use super::request::{Request, Search};
 use crate::bits::Bits;
 use crate::effort::Effort;
 use crate::pools::Free;
 
-/// The most steps, of a few nanoseconds each, that reading the rows, flow, units and packing may
-/// each take.
-const STEPS_MAX: usize = 16_000_000;
 /// More shapes are not searched for: a path along which slots flow may lead through all of them.
 const SHAPES_MAX: usize = 500;
-
-/// Shapes and rows as numbers: which slots a row can take is a matter of weights that must not
-/// exceed bounds.
-#[derive(Debug, Default)]
-struct Problem {
-    /// How many slots of each shape are wanted.
-    counts: Vec<u64>,
-    /// By constraint, that is pool or limit: the weight of a slot of each shape.
-    weights: Vec<Vec<u64>>,
-    classes: Vec<Class>,
-}
-
-/// Rows that can take the same slots.
-#[derive(Debug)]
-struct Class {
-    /// By constraint, what all slots on a row may weigh.
-    bounds: SmallVec<[u64; 8]>,
-    /// By shape, how many slots of it alone fit on a row; 0 where it may not use these rows.
-    rooms: Slots,
-    rows: Vec<usize>,
-}
-
-/// Slots on rows.
-type Picks = Vec<Pick>;
 
 /// Looks for a place for all shapes of a request on the rows of each.
 pub(super) fn search(
@@ -78,102 +50,17 @@ pub(super) fn search(
         }
         problem.classes.reverse();
     }
-    problem.solve(free.effort())
+    solve(&problem, free.effort())
 }
 
-impl Problem {
-    fn of(request: &Request<'_>, free: &Free<'_>, rows: &[Bits]) -> Self {
-        let counts: Vec<u64> = request.shapes.iter().map(|shape| shape.count).collect();
-        let of_kind = |kind: usize| {
-            let amount = |shape: &super::Shape<'_>| {
-                shape.needs.iter().find(|need| need.0 == kind).map_or(0, |need| need.1)
-            };
-            request.shapes.iter().map(amount).collect()
-        };
-        let of_limit = |limit: usize| {
-            request.shapes.iter().map(|shape| u64::from(shape.limits.contains(&limit))).collect()
-        };
-        let mut weights: Vec<Vec<u64>> = (0..request.kinds.len()).map(of_kind).collect();
-        weights.extend((0..request.limits.len()).map(of_limit));
-        // More than all slots together weigh is as good as that.
-        let enough: Vec<u64> = weights
-            .iter()
-            .map(|weights| {
-                let sum: u128 = weights
-                    .iter()
-                    .zip(&counts)
-                    .map(|(weight, count)| u128::from(*weight) * u128::from(*count))
-                    .sum();
-                u64::try_from(sum).unwrap_or(u64::MAX)
-            })
-            .collect();
-        let mut problem = Problem { counts, weights, classes: Vec::new() };
-        let mut known: HashMap<(SmallVec<[u64; 8]>, Slots), usize> = HashMap::new();
-        for row in Bits::union(rows).iter() {
-            let units = (0..request.kinds.len()).map(|kind| free.units(kind, row));
-            let limits = request.limits.iter().map(|limit| limit.count);
-            let bounds: SmallVec<[u64; 8]> = units
-                .chain(limits)
-                .zip(&enough)
-                .map(|(bound, enough)| bound.min(*enough))
-                .collect();
-            let rooms: Slots = (0..rows.len())
-                .map(
-                    |shape| {
-                        if rows[shape].contains(row) { problem.room(shape, &bounds) } else { 0 }
-                    },
-                )
-                .collect();
-            if rooms.iter().all(|room| *room == 0) {
-                continue;
-            }
-            let classes = &mut problem.classes;
-            let at = *known.entry((bounds, rooms)).or_insert_with_key(|(bounds, rooms)| {
-                classes.push(Class {
-                    bounds: bounds.clone(),
-                    rooms: rooms.clone(),
-                    rows: Vec::new(),
-                });
-                classes.len() - 1
-            });
-            classes[at].rows.push(row);
-        }
-        problem
+/// Solves it by flow, then by units, then by packing.
+fn solve(problem: &Problem, effort: &Effort) -> Search {
+    let by_flow = problem.by_flow(effort);
+    if by_flow != Search::GaveUp {
+        return by_flow;
     }
-
-    /// How many slots of a shape alone fit within these bounds.
-    fn room(&self, shape: usize, bounds: &[u64]) -> u64 {
-        let rooms = self
-            .weights
-            .iter()
-            .zip(bounds)
-            .filter_map(|(weights, bound)| bound.checked_div(weights[shape]));
-        rooms.min().unwrap_or(u64::MAX).min(self.counts[shape])
+    if !problem.units_flow(effort) {
+        return Search::Impossible;
     }
-
-    /// Whether a row of a class takes these slots together.
-    fn takes(&self, class: &Class, slots: &[u64]) -> bool {
-        slots.iter().zip(&class.rooms).all(|(slots, room)| slots <= room)
-            && self
-                .weights
-                .iter()
-                .zip(&class.bounds)
-                .all(|(weights, bound)| weigh(weights, slots) <= u128::from(*bound))
-    }
-
-    fn solve(&self, effort: &Effort) -> Search {
-        let by_flow = self.by_flow(effort);
-        if by_flow != Search::GaveUp {
-            return by_flow;
-        }
-        if !self.units_flow(effort) {
-            return Search::Impossible;
-        }
-        self.pack(effort)
-    }
-}
-
-/// What slots weigh together.
-fn weigh(weights: &[u64], slots: &[u64]) -> u128 {
-    weights.iter().zip(slots).map(|(weight, slots)| u128::from(*weight) * u128::from(*slots)).sum()
+    problem.pack(effort)
 }

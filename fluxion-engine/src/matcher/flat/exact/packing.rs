@@ -6,9 +6,11 @@
 //! before: for two shapes of which the smaller has `n` slots there are `(n + 1) * (n + 2) / 2` per
 //! row, for three that share 24 slots at most 2025.
 
-use super::{Class, Picks, Problem, STEPS_MAX, Slots};
+use super::problem::{Class, Picks, Problem, STEPS_MAX, weigh};
 use crate::effort::Effort;
-use crate::matcher::flat::{Pick, Search};
+use crate::matcher::flat::request::Search;
+use crate::matcher::flat::shape::Pick;
+use crate::matcher::flat::taken::Slots;
 
 /// No slots of the largest shape at all: this number of the others does not fit.
 const NONE: i64 = i64::MIN / 2;
@@ -157,7 +159,7 @@ impl Problem {
     /// How many slots of a shape fit beside those of others.
     fn beside(&self, shape: usize, class: &Class, slots: &[u64]) -> i64 {
         let room = self.weights.iter().zip(&class.bounds).filter_map(|(weights, bound)| {
-            let used = super::weigh(weights, slots);
+            let used = weigh(weights, slots);
             u128::from(*bound).saturating_sub(used).checked_div(u128::from(weights[shape]))
         });
         let room = room.min().unwrap_or(u128::MAX).min(u128::from(class.rooms[shape]));

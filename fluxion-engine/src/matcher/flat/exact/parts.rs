@@ -10,9 +10,11 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 use super::flow::Network;
-use super::{Class, Picks, Problem, STEPS_MAX, Slots, weigh};
+use super::problem::{Class, Picks, Problem, STEPS_MAX, weigh};
 use crate::effort::Effort;
-use crate::matcher::flat::{Pick, Search};
+use crate::matcher::flat::request::Search;
+use crate::matcher::flat::shape::Pick;
+use crate::matcher::flat::taken::Slots;
 
 /// Shapes that are in each other's way on a row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use smallvec::SmallVec;
 
+use super::problem::{Class, Problem};
 use super::*;
-use crate::effort::Effort;
+use crate::matcher::flat::shape::Pick;
+use crate::matcher::flat::taken::Slots;
 
 /// Whether there is a place, by trying all.
 fn fits(problem: &Problem) -> bool {

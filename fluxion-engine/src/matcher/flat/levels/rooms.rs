@@ -2,11 +2,15 @@
 
 use crate::bits::Bits;
 use crate::matcher::candidates::Usable;
-use crate::matcher::flat::{NodeOrder, Request};
+use crate::matcher::flat::order::NodeOrder;
+use crate::matcher::flat::request::Request;
+use crate::matcher::flat::rule::{Rule, Wanted};
+use crate::matcher::flat::shape::Shape;
 use crate::pools::levels::Level;
 use crate::pools::{Free, Pools};
 
-use super::{Moment, Rule, Wanted, shares};
+use super::moment::Moment;
+use super::shares;
 
 /// By position in a rule's shapes and by part: for how many slots of the shape alone there is room.
 pub(super) type Rooms = Vec<Vec<u64>>;
@@ -58,22 +62,18 @@ pub(super) fn parts_within(rule: &Rule<'_>, pools: &Pools, usable: &Usable) -> V
 
 impl Rule<'_> {
     /// Whether a part has room for each shape, were it alone.
-    pub(super) fn has_room(&self, request: &Request<'_>, rooms: &Rooms, part: usize) -> bool {
-        self.shapes
-            .iter()
-            .zip(rooms)
-            .all(|(shape, rooms)| rooms[part] >= request.shapes[*shape].count)
+    pub(super) fn has_room(&self, of: &[Shape<'_>], rooms: &Rooms, part: usize) -> bool {
+        self.shapes.iter().zip(rooms).all(|(shape, rooms)| rooms[part] >= of[*shape].count)
     }
 
     /// Whether there may be a place for all slots: there is none where this says so.
-    pub(super) fn may_fit(&self, request: &Request<'_>, rooms: &Rooms, eligible: &[usize]) -> bool {
-        let wanted = self.wanted(request);
+    pub(super) fn may_fit(&self, of: &[Shape<'_>], rooms: &Rooms, eligible: &[usize]) -> bool {
+        let wanted = self.wanted(of);
         if matches!(self.within, Wanted::One | Wanted::Part(_)) && wanted > self.most {
             return false;
         }
         let parts = rooms.first().map_or(0, Vec::len);
-        if self.within == Wanted::One && !(0..parts).any(|part| self.has_room(request, rooms, part))
-        {
+        if self.within == Wanted::One && !(0..parts).any(|part| self.has_room(of, rooms, part)) {
             return false;
         }
         if !self.has_bounds() {
@@ -92,7 +92,7 @@ impl Rule<'_> {
 }
 
 /// The rooms of parts while a sweep goes from instant to instant.
-pub(in crate::matcher::flat) struct Spread<'a> {
+pub(crate) struct Spread<'a> {
     request: &'a Request<'a>,
     rules: Vec<Watched<'a>>,
 }
@@ -106,11 +106,7 @@ struct Watched<'a> {
 
 impl<'a> Spread<'a> {
     /// Nothing has room yet.
-    pub(in crate::matcher::flat) fn new(
-        request: &'a Request<'a>,
-        pools: &'a Pools,
-        usable: &Usable,
-    ) -> Self {
+    pub(crate) fn new(request: &'a Request<'a>, pools: &'a Pools, usable: &Usable) -> Self {
         let wants_one =
             request.rules.iter().any(|rule| rule.within == Wanted::One && !rule.is_slice);
         let watched = |rule: &Rule<'a>| {
@@ -131,13 +127,7 @@ impl<'a> Spread<'a> {
     }
 
     /// A row has other room for a shape than before.
-    pub(in crate::matcher::flat) fn change(
-        &mut self,
-        shape: usize,
-        row: usize,
-        before: u64,
-        after: u64,
-    ) {
+    pub(crate) fn change(&mut self, shape: usize, row: usize, before: u64, after: u64) {
         for watched in &mut self.rules {
             let Some(at) = watched.rule.shapes.iter().position(|of| *of == shape) else { continue };
             if let Some(part) = watched.level.part_of(row) {
@@ -148,9 +138,9 @@ impl<'a> Spread<'a> {
     }
 
     /// Whether there may be a place.
-    pub(in crate::matcher::flat) fn may_fit(&self) -> bool {
-        self.rules
-            .iter()
-            .all(|watched| watched.rule.may_fit(self.request, &watched.rooms, &watched.eligible))
+    pub(crate) fn may_fit(&self) -> bool {
+        self.rules.iter().all(|watched| {
+            watched.rule.may_fit(&self.request.shapes, &watched.rooms, &watched.eligible)
+        })
     }
 }

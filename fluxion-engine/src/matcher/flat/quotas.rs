@@ -4,13 +4,13 @@ use std::cell::RefCell;
 
 use smallvec::SmallVec;
 
-use super::Rule;
+use super::rule::Rule;
 use crate::pools::Pools;
 use crate::pools::levels::Level;
 
 /// The slots that the parts of levels may still get; empty where nothing bounds them.
 #[derive(Debug, Default)]
-pub(in crate::matcher::flat) struct Quotas<'a>(Vec<Quota<'a>>);
+pub(super) struct Quotas<'a>(Vec<Quota<'a>>);
 
 /// One rule's.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl<'a> Quotas<'a> {
         }
     }
 
-    pub(in crate::matcher::flat) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
@@ -37,7 +37,7 @@ impl<'a> Quotas<'a> {
     }
 
     /// How many more slots of a shape may come to a row.
-    pub(in crate::matcher::flat) fn left(&self, shape: usize, row: usize) -> u64 {
+    pub(super) fn left(&self, shape: usize, row: usize) -> u64 {
         let left = self
             .of(shape)
             .map(|quota| quota.level.part_of(row).map_or(0, |part| quota.left.borrow()[part]));
@@ -45,7 +45,7 @@ impl<'a> Quotas<'a> {
     }
 
     /// Slots of a shape come to a row, for which there must be as much left.
-    pub(in crate::matcher::flat) fn take(&self, shape: usize, row: usize, count: u64) {
+    pub(super) fn take(&self, shape: usize, row: usize, count: u64) {
         for quota in self.of(shape) {
             if let Some(part) = quota.level.part_of(row) {
                 quota.left.borrow_mut()[part] -= count;

@@ -1,0 +1,33 @@
+//! A place for all slots at a moment, within the rules about levels.
+
+use super::levels::place_in_parts;
+use super::order::NodeOrder;
+use super::plain::place_plain;
+use super::request::{Request, Search, Start};
+use crate::matcher::candidates::Usable;
+use crate::pools::{Free, Pools};
+
+pub(super) fn place(
+    request: &Request<'_>,
+    pools: &Pools,
+    start: Start,
+    free: &Free<'_>,
+    usable: &Usable,
+    order: &NodeOrder<'_>,
+) -> Search {
+    let found = if request.rules.is_empty() {
+        place_plain(request, free, usable, order)
+    } else {
+        place_in_parts(request, pools, start, free, usable, order)
+    };
+    if pools.effort.is_spent() {
+        return Search::GaveUp;
+    }
+    match found {
+        Search::Found(mut picks) => {
+            picks.sort_unstable_by_key(|pick| (pick.shape, pick.row));
+            Search::Found(picks)
+        }
+        not => not,
+    }
+}

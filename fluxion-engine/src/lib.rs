@@ -44,6 +44,7 @@ mod policy;
 pub mod pools;
 pub mod readers;
 mod schedule;
+mod sound;
 mod time;
 mod traverser;
 mod tree;

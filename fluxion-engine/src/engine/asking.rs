@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use super::{Engine, Job};
 use crate::graph::TypeId;
-use crate::pools::rebuild::drop_job;
 use crate::traverser::Left;
 use crate::writer::Writer;
 
@@ -144,7 +143,7 @@ fn take_back(engine: &mut Engine, taking: Taking) -> Before {
     }
     engine.lost = lost;
     engine.follows_from_jobs = true;
-    drop_job(&mut engine.graph.pools, job);
+    engine.graph.pools.drop_job(job);
     engine.schedule.clear(&engine.graph);
     let lost = engine.lost.iter().map(|(_, job)| job);
     for job in engine.jobs.values().chain(lost) {
@@ -224,8 +223,9 @@ mod tests {
         } = engine;
         let pools = &engine.graph.pools;
         let of_row = |row| {
-            let placed = jobs.iter().map(|(id, _)| pools.placed(row, *id).collect::<Vec<_>>());
-            format!("{:?} {:?}", pools.uses(row), placed.collect::<Vec<_>>())
+            let placed =
+                jobs.iter().map(|(id, _)| pools.ledger().placed(row, *id).collect::<Vec<_>>());
+            format!("{:?} {:?}", pools.ledger().uses(row), placed.collect::<Vec<_>>())
         };
         let rows: Vec<String> = (0..pools.len()).map(of_row).collect();
         let held: Vec<String> = jobs.iter().map(|job| format!("{job:?}")).collect();

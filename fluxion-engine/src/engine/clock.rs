@@ -126,7 +126,7 @@ impl Engine {
     /// Begins a reservation that the vertices do not count any more, or puts it off.
     fn begin(&mut self, id: u64, job: &mut Job) {
         let rows: Vec<usize> = job.rows(&self.graph.pools).collect();
-        let begins = rows.iter().all(|row| self.graph.pools.may_begin(*row, id))
+        let begins = rows.iter().all(|row| self.graph.pools.ledger().may_begin(*row, id))
             && job.touches.iter().all(|touch| self.may_begin(touch));
         let later = self.now + 1 - job.info.at;
         for row in rows {
@@ -163,7 +163,7 @@ impl Engine {
         !touch.exclusive
             || !self.graph.is_linked(touch.vertex)
             || self.is_to_be_had(touch.vertex, (self.now, self.now + 1), |row| {
-                self.graph.pools.is_untouched(row)
+                self.graph.pools.ledger().is_untouched(row)
             })
     }
 

@@ -152,7 +152,7 @@ impl Engine {
         if !self.jobs.contains_key(&id) {
             return Err(no_job(id));
         }
-        let held = self.graph.pools.slots(row, id, label);
+        let held = self.graph.pools.ledger().slots(row, id, label);
         if held < count {
             return Err(Error::not_found(format!(
                 "job {id}: has {held} slots {label:?} on rank {rank}, not {count}"
@@ -160,7 +160,7 @@ impl Engine {
         }
         self.note_job(id);
         self.graph.pools.release_slots(row, id, label, count);
-        if !self.graph.pools.has_slots(row, id)
+        if !self.graph.pools.ledger().has_slots(row, id)
             && let Some(job) = self.jobs.get_mut(&id).map(Arc::make_mut)
             && let Ok(at) = job.ranks.binary_search(&rank)
         {

@@ -462,7 +462,7 @@ impl Engine {
         };
         let sweep = flat::sweep(request, &self.graph, &usable, self.now).ok_or_else(Error::busy)?;
         let is_one = request.shapes.len() == 1;
-        let found = if is_one || self.graph.pools.has_planned() {
+        let found = if is_one || self.graph.pools.ledger().plans() {
             // Where others begin later, a gap may open and close again: each instant has to be
             // tried. But none has more room than there is once everything that ends has ended.
             let mut may_ever = None;
@@ -489,7 +489,7 @@ impl Engine {
                 self.graph.pools.effort.ensure_left()?;
                 return Err(Error::busy());
             };
-            let later = self.graph.pools.ends().into_iter().filter(|end| *end > first);
+            let later = self.graph.pools.ledger().ends().into_iter().filter(|end| *end > first);
             let instants: Vec<i64> = std::iter::once(first).chain(later).collect();
             first_that_fits(&instants, |at| attempt(at, &usable))
         };

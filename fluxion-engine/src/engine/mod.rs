@@ -194,7 +194,7 @@ impl Job {
     /// How many slots it has, or is to have, on nodes that are there.
     fn slots_left(&self, pools: &Pools) -> u64 {
         self.rows(pools)
-            .flat_map(|row| pools.placed(row, self.term.job))
+            .flat_map(|row| pools.ledger().placed(row, self.term.job))
             .map(|(_, count, _)| count)
             .sum()
     }

@@ -143,7 +143,7 @@ impl Engine {
         let (job, pools) = (&self.jobs[&id], &self.graph.pools);
         let has = |(rank, pick): (&u32, &Pick)| {
             pools.ranks()[pick.row] == *rank
-                && pools.placed(pick.row, id).map(|(_, count, _)| count).eq([pick.count])
+                && pools.ledger().placed(pick.row, id).map(|(_, count, _)| count).eq([pick.count])
         };
         job.ranks.len() == picks.len() && job.ranks.iter().zip(picks).all(has)
     }
@@ -193,7 +193,7 @@ impl Engine {
         let is_there = |rank: &u32| {
             pools
                 .position(*rank)
-                .is_some_and(|row| usable.contains(row) && pools.is_planned_well(row, id))
+                .is_some_and(|row| usable.contains(row) && pools.ledger().is_planned_well(row, id))
         };
         job.touches.iter().all(|touch| !touch.exclusive || self.graph.is_linked(touch.vertex))
             && job.slots == job.slots_left(pools)
@@ -215,6 +215,7 @@ impl Engine {
         let on = |row| {
             self.graph
                 .pools
+                .ledger()
                 .placed(row, id)
                 .map(move |(slot, count, times)| (row, slot, count, times))
         };
@@ -226,7 +227,9 @@ impl Engine {
     fn taken_vertices(&self, job: &Job) -> Vec<VertexId> {
         let (from, to) = (job.term.from, job.term.to);
         let is_free = |vertex: &VertexId| {
-            self.is_to_be_had(*vertex, (from, to), |row| self.graph.pools.is_idle(row, from, to))
+            self.is_to_be_had(*vertex, (from, to), |row| {
+                self.graph.pools.ledger().is_idle(row, from, to)
+            })
         };
         let own = job.touches.iter().filter(|touch| touch.exclusive).map(|touch| touch.vertex);
         own.filter(|vertex| !is_free(vertex)).collect()
@@ -241,8 +244,8 @@ impl Engine {
             match pools.position(*rank) {
                 None => later.capacity = true,
                 Some(row) if !usable.contains(row) => later.status = true,
-                Some(row) if !pools.is_planned_well(row, id) => {
-                    let overdue = pools.has_overdue(row) || job.put_off;
+                Some(row) if !pools.ledger().is_planned_well(row, id) => {
+                    let overdue = pools.ledger().has_overdue(row) || job.put_off;
                     later.overdue |= overdue;
                     later.capacity |= !overdue;
                 }

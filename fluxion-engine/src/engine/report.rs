@@ -141,12 +141,13 @@ fn json(value: &impl Serialize) -> String {
 impl Engine {
     /// Every pool of a node, with the units claimed now.
     pub fn usage(&self, rank: u32) -> Result<NodeUsage, Error> {
-        let pools =
-            self.graph.pools.uses(self.graph.row(rank)?).into_iter().map(|pool| PoolUsage {
+        let pools = self.graph.pools.ledger().uses(self.graph.row(rank)?).into_iter().map(|pool| {
+            PoolUsage {
                 kind: self.graph.types().name(pool.kind).to_owned(),
                 size: pool.size,
                 used: u64::try_from(pool.used).unwrap_or(u64::MAX),
-            });
+            }
+        });
         Ok(NodeUsage { rank, pools: pools.collect() })
     }
 
@@ -248,7 +249,8 @@ impl Engine {
         let mut apart: Vec<u64> = Vec::with_capacity(of_shapes.len());
         for rows in &mut of_shapes {
             let mut away = Bits::empty(self.graph.pools.len());
-            let keeps_away = |row: &usize| self.graph.pools.keeps_away(*row, request.tenancy, when);
+            let keeps_away =
+                |row: &usize| self.graph.pools.ledger().keeps_away(*row, request.tenancy, when);
             rows.iter().filter(keeps_away).for_each(|row| away.insert(row));
             rows.subtract(&away);
             apart.push(away.count() as u64);

@@ -42,7 +42,7 @@ impl Graph {
                 self.hot[id.index()].size = if at == 0 { size } else { 0 };
             }
         }
-        let before = self.pools.size(row, type_id);
+        let before = self.pools.ledger().size(row, type_id);
         // The first stands for all of them also where it is marked as down.
         let is_up = pools.first().is_none_or(|first| self.is_marked_up(*first));
         self.pools.set_size(row, type_id, size, if is_up { size } else { 0 });
@@ -125,8 +125,8 @@ impl Graph {
         }
         self.hot[vertex.index()].flags |= flag::POOL;
         let kind = self.kind(vertex);
-        let size = self.pools.size(row, kind).saturating_add(self.size(vertex));
-        let usable = self.pools.usable(row, kind).saturating_add(self.usable_size(vertex));
+        let size = self.pools.ledger().size(row, kind).saturating_add(self.size(vertex));
+        let usable = self.pools.ledger().usable(row, kind).saturating_add(self.usable_size(vertex));
         self.pools.set_size(row, kind, size, usable);
         Ok(())
     }
@@ -150,7 +150,8 @@ impl Graph {
             return;
         };
         let (kind, units) = (self.kind(pool), self.size(pool));
-        let (size, usable) = (self.pools.size(row, kind), self.pools.usable(row, kind));
+        let (size, usable) =
+            (self.pools.ledger().size(row, kind), self.pools.ledger().usable(row, kind));
         let usable = if up { usable.saturating_add(units) } else { usable.saturating_sub(units) };
         self.pools.set_size(row, kind, size, usable);
     }
@@ -163,8 +164,8 @@ impl Graph {
     pub(super) fn drop_pool(&mut self, id: VertexId) {
         let Some(row) = self.parent(id).and_then(|parent| self.position_of(parent)) else { return };
         let kind = self.kind(id);
-        let size = self.pools.size(row, kind).saturating_sub(self.size(id));
-        let usable = self.pools.usable(row, kind).saturating_sub(self.usable_size(id));
+        let size = self.pools.ledger().size(row, kind).saturating_sub(self.size(id));
+        let usable = self.pools.ledger().usable(row, kind).saturating_sub(self.usable_size(id));
         self.pools.set_size(row, kind, size, usable);
     }
 

@@ -11,10 +11,13 @@
 
 use std::cell::{Ref, RefCell};
 
+use super::ledger::Ledger;
 use super::order::{Cursor, Key, Order};
-use super::{Claim, Pools, Tenancy};
+use super::tenancy::Tenancy;
+use super::timeline::Timelines;
 use crate::policy::ByFill;
-use crate::time::{End, When};
+use crate::sound::contradiction;
+use crate::time::When;
 use crate::vertex::TypeId;
 
 /// The fill of a node of which every pool is full.
@@ -51,7 +54,7 @@ impl Clone for Fills {
 
 /// Rows by their fill at a moment.
 pub(crate) struct Ranked<'a> {
-    pools: &'a Pools,
+    ledger: &'a Ledger,
     by: ByFill,
     when: When,
     /// For the present.
@@ -93,7 +96,7 @@ impl Fills {
         }
         kept.changed.push(rank);
         if kept.changed.len() > 4 * kept.fills.len() + 1_024 {
-            // Nobody asks any more.
+            // No match has asked for long.
             *kept = Kept::default();
         }
     }
@@ -107,15 +110,18 @@ impl Fills {
         }
     }
 
-    /// A row is going to be removed; `raise` as for [`Order::remove`].
-    fn remove_row(&mut self, row: usize, rank: u32, raise: impl Fn(Key, &mut [i64], bool)) {
+    /// Takes a row, which is still there, out of the orders.
+    pub(super) fn remove_row(&mut self, ledger: &Ledger, timelines: &Timelines, row: usize) {
         let kept = self.0.get_mut();
         if !kept.is_used() {
             return;
         }
-        let fill = kept.fills.remove(row);
+        let (fill, rank) = (kept.fills.remove(row), ledger.nodes().ranks()[row]);
         if fill != ABSENT {
-            kept.each(|by, order| order.remove(by.key(fill, rank), &raise));
+            let raise = |key: Key, row: &mut [i64], lasting: bool| {
+                raise((ledger, timelines), key, row, lasting);
+            };
+            kept.each(|by, order| order.remove(by.key(fill, rank), raise));
         }
     }
 
@@ -123,91 +129,51 @@ impl Fills {
     pub(super) fn forget(&mut self) {
         *self.0.get_mut() = Kept::default();
     }
-}
 
-impl Pools {
     /// Rows by their fill at a moment, for slots of a tenancy.
-    pub(crate) fn ranked(&self, by: ByFill, when: When, tenancy: Tenancy) -> Ranked<'_> {
+    pub(super) fn ranked<'a>(
+        &'a self,
+        (ledger, timelines): (&'a Ledger, &Timelines),
+        by: ByFill,
+        when: When,
+        tenancy: Tenancy,
+    ) -> Ranked<'a> {
         // The order that is kept passes over rows that have too little for slots that share.
         let is_now = tenancy == Tenancy::Shared
-            && matches!(when, When::Window { from, .. } if from == self.now);
-        let lasting = is_now && self.has_to_last(when);
+            && matches!(when, When::Window { from, .. } if from == ledger.now());
+        let lasting = is_now && ledger.has_to_last(when);
         let kept = is_now.then(|| {
-            self.refresh_order(by, lasting);
-            self.fills.0.borrow()
+            self.refresh_order((ledger, timelines), by, lasting);
+            self.0.borrow()
         });
-        Ranked { pools: self, by, when, kept, lasting }
-    }
-
-    /// Takes a row, which is still there, out of the orders.
-    pub(super) fn leave_orders(&mut self, row: usize) {
-        let mut fills = std::mem::take(&mut self.fills);
-        fills.remove_row(row, self.ranks[row], |key, most, lasting| self.raise(key, most, lasting));
-        self.fills = fills;
-    }
-
-    /// How full a row is at a moment, if more is used than is known; `more` names each type once.
-    fn fill(&self, row: usize, when: When, more: &[(TypeId, u128)]) -> u32 {
-        let (mut sum, mut pools) = (0_u64, 0_u64);
-        for (at, column) in self.columns.iter().enumerate() {
-            let Some(column) = column else { continue };
-            let kind = TypeId::from_index(at);
-            let used = match when {
-                When::Window { from, .. } if from == self.now => self.used_now(column, row),
-                _ => self.used_at(row, kind, when),
-            };
-            let more = more.iter().find(|(known, _)| *known == kind).map_or(0, |(_, units)| *units);
-            let (size, used) = (column.size[row], used + more);
-            if size > 0 || used > 0 {
-                pools += 1;
-                sum += share(size, used);
-            }
-        }
-        sum.checked_div(pools).and_then(|mean| u32::try_from(mean).ok()).unwrap_or(0)
-    }
-
-    /// Units used of a pool at the instant at which a moment begins.
-    fn used_at(&self, row: usize, kind: TypeId, when: When) -> u128 {
-        match when {
-            When::Idle => 0,
-            When::Eventually => self.used_by(row, kind, |claim| claim.end == End::Never),
-            When::Window { from, .. } => {
-                self.used_by(row, kind, |claim| claim.counts_at(from, self.now))
-            }
-        }
-    }
-
-    /// Units of a pool that the counting claims use: all of it, where one of them is the whole
-    /// node.
-    fn used_by(&self, row: usize, kind: TypeId, counts: impl Fn(&Claim) -> bool) -> u128 {
-        let size = u128::from(self.size(row, kind));
-        let of = |claim: &Claim| if claim.slot().is_some() { claim.units(kind) } else { size };
-        self.claims[row].iter().filter(|claim| counts(claim)).map(of).sum()
+        Ranked { ledger, by, when, kept, lasting }
     }
 
     /// Brings an order of the present up to date, or makes it; `lasting`: also in what lasts.
-    fn refresh_order(&self, by: ByFill, lasting: bool) {
-        let mut kept = self.fills.0.borrow_mut();
-        let kept = &mut *kept;
+    fn refresh_order(&self, (ledger, timelines): (&Ledger, &Timelines), by: ByFill, lasting: bool) {
+        let mut kept = self.0.borrow_mut();
+        let (kept, nodes) = (&mut *kept, ledger.nodes());
         let is_there = |order: &Option<Order>| {
             order.as_ref().is_some_and(|order| !lasting || order.has_lasting())
         };
         if is_there(&kept.orders[by as usize]) && kept.changed.is_empty() {
             return;
         }
-        let now = When::Window { from: self.now, to: self.now };
-        let raise = |key: Key, row: &mut [i64], lasting: bool| self.raise(key, row, lasting);
+        let now = When::Window { from: ledger.now(), to: ledger.now() };
+        let raise = |key: Key, row: &mut [i64], lasting: bool| {
+            raise((ledger, timelines), key, row, lasting);
+        };
         let mut changed = std::mem::take(&mut kept.changed);
         if !kept.is_used() {
-            kept.fills = (0..self.len()).map(|row| self.fill(row, now, &[])).collect();
+            kept.fills = (0..nodes.len()).map(|row| fill(ledger, row, now, &[])).collect();
         }
         changed.sort_unstable();
         changed.dedup();
-        let anew = changed.len() > self.len() / 8;
-        for rank in changed {
-            // A rank that is gone has left already.
-            let Some(row) = self.position(rank) else { continue };
-            let after = self.fill(row, now, &[]);
+        let anew = changed.len() > nodes.len() / 8;
+        // A rank that is gone has left already.
+        let there = changed.into_iter().filter_map(|rank| Some((rank, nodes.position(rank)?)));
+        for (rank, row) in there {
+            let after = fill(ledger, row, now, &[]);
             let before = std::mem::replace(&mut kept.fills[row], after);
             if !anew {
                 kept.each(|by, order| {
@@ -223,13 +189,13 @@ impl Pools {
             }
         }
         let all = |by: ByFill| {
-            let keys = self
-                .ranks
+            let keys = nodes
+                .ranks()
                 .iter()
                 .zip(&kept.fills)
                 .map(|(rank, fill)| by.key(*fill, *rank))
                 .collect();
-            Order::new(self.width(), keys, raise)
+            Order::new(ledger.columns().len().max(1), keys, raise)
         };
         let mut orders = std::mem::take(&mut kept.orders);
         for (at, order) in [ByFill::Fullest, ByFill::Emptiest].into_iter().zip(&mut orders) {
@@ -239,31 +205,41 @@ impl Pools {
         }
         for (at, order) in [ByFill::Fullest, ByFill::Emptiest].into_iter().zip(&mut orders) {
             if let Some(order) = order {
-                let keep = lasting && at == by || order.has_lasting() && self.has_planned();
+                let keep = lasting && at == by || order.has_lasting() && ledger.plans();
                 order.keep_lasting(keep, raise);
             }
         }
         kept.orders = orders;
     }
+}
 
-    /// Numbers in a row of an order: one per column, and at least one.
-    pub(super) fn width(&self) -> usize {
-        self.columns.iter().flatten().count().max(1)
-    }
-
-    /// Raises each number to the free units of a node, now or for ever.
-    fn raise(&self, key: Key, row: &mut [i64], lasting: bool) {
-        let Some(at) = self.position(key.rank()) else { return };
-        for (place, (most, column)) in row.iter_mut().zip(self.columns.iter().flatten()).enumerate()
-        {
-            let free = column.free[at];
-            *most = (*most).max(clamp(if lasting { self.lasting(at, free, place) } else { free }));
+/// How full a row is at a moment, if more is used than is known; `more` names each type once.
+fn fill(ledger: &Ledger, row: usize, when: When, more: &[(TypeId, u128)]) -> u32 {
+    let (mut sum, mut pools) = (0_u64, 0_u64);
+    for (kind, column) in ledger.columns().by_kind() {
+        let used = match when {
+            When::Window { from, .. } if from == ledger.now() => ledger.used_now(column, row),
+            _ => ledger.used_at(row, kind, when),
+        };
+        let more = more.iter().find(|(known, _)| *known == kind).map_or(0, |(_, units)| *units);
+        let (size, used) = (column.sizes()[row], used + more);
+        if size > 0 || used > 0 {
+            pools += 1;
+            sum += share(size, used);
         }
     }
+    sum.checked_div(pools).and_then(|mean| u32::try_from(mean).ok()).unwrap_or(0)
+}
 
-    /// Which number in a row of an order stands for a type.
-    pub(super) fn place_in_order(&self, kind: TypeId) -> usize {
-        self.columns[..kind.index().min(self.columns.len())].iter().flatten().count()
+/// Raises each number to the free units of a node, now or for ever.
+fn raise((ledger, timelines): (&Ledger, &Timelines), key: Key, row: &mut [i64], lasting: bool) {
+    let Some(at) = ledger.nodes().position(key.rank()) else {
+        return contradiction("a rank that is gone is in an order");
+    };
+    for (place, (most, column)) in row.iter_mut().zip(ledger.columns().iter()).enumerate() {
+        let now = column.free()[at];
+        let free = if lasting { timelines.lasting(ledger, at, now, place) } else { now };
+        *most = (*most).max(clamp(free));
     }
 }
 
@@ -276,22 +252,22 @@ impl Ranked<'_> {
     /// Where a row stands.
     pub(crate) fn key(&self, row: usize) -> Key {
         let fill = self.kept.as_ref().map_or_else(|| self.fill(row, &[]), |kept| kept.fills[row]);
-        self.by.key(fill, self.pools.ranks[row])
+        self.by.key(fill, self.ledger.nodes().ranks()[row])
     }
 
     /// Where a row stands once more of it is used.
     pub(crate) fn key_with(&self, row: usize, more: &[(TypeId, u128)]) -> Key {
-        self.by.key(self.fill(row, more), self.pools.ranks[row])
+        self.by.key(self.fill(row, more), self.ledger.nodes().ranks()[row])
     }
 
     /// How full a row is once more of it is used.
     pub(crate) fn fill(&self, row: usize, more: &[(TypeId, u128)]) -> u32 {
-        self.pools.fill(row, self.when, more)
+        fill(self.ledger, row, self.when, more)
     }
 
     /// The row at a key.
     pub(crate) fn row(&self, key: Key) -> Option<usize> {
-        self.pools.position(key.rank())
+        self.ledger.nodes().position(key.rank())
     }
 
     /// The beginning of the order, if it is kept for this moment.
@@ -311,7 +287,7 @@ impl Ranked<'_> {
 
     /// Units of a type in the form that [`Ranked::next`] takes.
     pub(crate) fn need(&self, kind: TypeId, units: u64) -> (usize, i64) {
-        (self.pools.place_in_order(kind), clamp(units))
+        (self.ledger.columns().place(kind), clamp(units))
     }
 }
 

@@ -3,14 +3,22 @@
 
 use smallvec::SmallVec;
 
-use super::{Column, Pools, Tenancy, free};
+use super::blocks::Blocks;
+use super::claim::free;
+use super::columns::Column;
+use super::ledger::Ledger;
+use super::tenancy::Tenancy;
+use super::timeline::Timelines;
 use crate::effort::Effort;
 use crate::time::When;
 use crate::vertex::TypeId;
 
 /// Free units of some pools, each over a time.
 pub(crate) struct Free<'a> {
-    pools: &'a Pools,
+    ledger: &'a Ledger,
+    timelines: &'a Timelines,
+    blocks: &'a Blocks,
+    effort: &'a Effort,
     sources: Vec<Source<'a>>,
 }
 
@@ -35,92 +43,42 @@ enum Source<'a> {
     Beside(TypeId, Tenancy, When),
 }
 
-impl Pools {
+impl<'a> Free<'a> {
     /// Free units of some types for slots of a tenancy, each at a moment; an unknown type is
     /// `None`.
-    pub(crate) fn free(
-        &self,
+    pub(super) fn new(
+        ledger: &'a Ledger,
+        (timelines, blocks, effort): (&'a Timelines, &'a Blocks, &'a Effort),
         kinds: impl Iterator<Item = (Option<TypeId>, When)>,
         tenancy: Tenancy,
-    ) -> Free<'_> {
-        let source = |(kind, when): (Option<TypeId>, When)| {
-            let Some((kind, column)) = kind.and_then(|kind| Some((kind, self.column(kind)?)))
-            else {
-                return Source::Nowhere;
-            };
-            let place = || self.place_in_order(kind);
-            match when {
-                _ if tenancy != Tenancy::Shared => Source::Beside(kind, tenancy, when),
-                When::Idle => Source::Idle(&column.size),
-                When::Eventually => Source::InTheEnd(column),
-                When::Window { from, to } if from > self.now => {
-                    Source::Later(&column.usable, place(), (from, to))
-                }
-                When::Window { .. } if self.has_to_last(when) => {
-                    Source::Lasting(&column.free, place())
-                }
-                When::Window { to, .. }
-                    if self.starts.first_key_value().is_some_and(|(first, _)| *first < to) =>
-                {
-                    Source::Until(&column.free, place(), to)
-                }
-                When::Window { .. } => Source::Now(&column.free, place()),
-            }
-        };
-        Free { pools: self, sources: kinds.map(source).collect() }
+    ) -> Self {
+        let sources = kinds
+            .map(|(kind, when)| {
+                kind.map_or(Source::Nowhere, |kind| source(ledger, kind, when, tenancy))
+            })
+            .collect();
+        Free { ledger, timelines, blocks, effort, sources }
     }
+}
 
-    /// Whether all that is planned begins within a moment, which begins now.
-    pub(super) fn has_to_last(&self, when: When) -> bool {
-        let last = self.starts.last_key_value();
-        matches!(when, When::Window { to, .. } if last.is_some_and(|(last, _)| *last < to))
-    }
-
-    /// Instants at which something is given back, ascending, after now.
-    pub(crate) fn ends(&self) -> Vec<i64> {
-        let mut ends: Vec<i64> = self.ends_with_ranks().map(|(end, _)| end).collect();
-        ends.dedup();
-        ends
-    }
-
-    /// The same with the ranks on which that may be; a rank may be named twice, or be gone.
-    pub(crate) fn ends_with_ranks(&self) -> impl Iterator<Item = (i64, &[u32])> {
-        self.ends.iter().map(|(end, ranks)| (end.max(self.now + 1), ranks))
-    }
-
-    /// Whether anything is planned.
-    pub(crate) fn has_planned(&self) -> bool {
-        !self.starts.is_empty()
-    }
-
-    /// Whether the most that any node of a block of 64 rows has is enough. `lasting`: not only now.
-    fn block_has(&self, block: usize, needs: &[(usize, u64)], lasting: bool) -> bool {
-        let mut maxima = self.maxima.borrow_mut();
-        if block >= maxima.len() {
-            maxima.resize(block + 1, None);
+/// Where the free units of a type come from at a moment.
+fn source(ledger: &Ledger, kind: TypeId, when: When, tenancy: Tenancy) -> Source<'_> {
+    let Some(column) = ledger.columns().get(kind) else { return Source::Nowhere };
+    let place = || ledger.columns().place(kind);
+    match when {
+        _ if tenancy != Tenancy::Shared => Source::Beside(kind, tenancy, when),
+        When::Idle => Source::Idle(column.sizes()),
+        When::Eventually => Source::InTheEnd(column),
+        When::Window { from, to } if from > ledger.now() => {
+            Source::Later(column.usable(), place(), (from, to))
         }
-        let width = self.width();
-        let most = maxima[block].get_or_insert_with(|| {
-            let mut most = vec![0_u64; 2 * width].into_boxed_slice();
-            for row in block * 64..self.len().min(block * 64 + 64) {
-                for (at, column) in self.columns.iter().flatten().enumerate() {
-                    let now = column.free[row];
-                    most[at] = most[at].max(now);
-                    if now > most[width + at] {
-                        most[width + at] = most[width + at].max(self.lasting(row, now, at));
-                    }
-                }
-            }
-            most
-        });
-        let from = if lasting { width } else { 0 };
-        needs.iter().all(|(column, amount)| most[from + column] >= *amount)
-    }
-
-    /// What stays free of a column; `now` is free now.
-    #[inline]
-    pub(super) fn lasting(&self, row: usize, now: u64, column: usize) -> u64 {
-        if self.planned[row] == 0 { now } else { self.timeline(row).least(column) }
+        When::Window { .. } if ledger.has_to_last(when) => Source::Lasting(column.free(), place()),
+        When::Window { to, .. }
+            if ledger.calendar().first_start().is_some_and(|first| first < to) =>
+        {
+            Source::Until(column.free(), place(), to)
+        }
+        When::Window { .. } => Source::Now(column.free(), place()),
     }
 }
 
@@ -128,39 +86,39 @@ impl Free<'_> {
     /// Steps of the searches of this call.
     #[inline]
     pub(crate) fn effort(&self) -> &Effort {
-        &self.pools.effort
+        self.effort
     }
 
     /// Free units of one of the pools on a row.
     #[inline]
     pub(crate) fn units(&self, kind: usize, row: usize) -> u64 {
-        let pools = self.pools;
+        let (ledger, timelines) = (self.ledger, self.timelines);
         match self.sources[kind] {
             Source::Nowhere => 0,
             Source::Idle(units) | Source::Now(units, _) => units[row],
-            Source::Lasting(now, column) => pools.lasting(row, now[row], column),
+            Source::Lasting(now, column) => timelines.lasting(ledger, row, now[row], column),
             Source::Until(now, column, to) => {
-                if pools.planned[row] == 0 || now[row] == 0 {
+                if !ledger.has_planned(row) || now[row] == 0 {
                     now[row]
                 } else {
-                    pools.timeline(row).during(column, pools.now, to, pools.now)
+                    timelines.get(ledger, row).during(column, ledger.now(), to, ledger.now())
                 }
             }
             Source::Later(size, column, (from, to)) => {
-                if pools.claims[row].is_empty() {
+                if ledger.claims(row).is_empty() {
                     size[row]
                 } else {
-                    pools.timeline(row).during(column, from, to, pools.now)
+                    timelines.get(ledger, row).during(column, from, to, ledger.now())
                 }
             }
             Source::InTheEnd(column) => {
-                if pools.shut[row].for_good > 0 {
+                if ledger.is_shut_for_good(row) {
                     0
                 } else {
-                    free(column.usable[row], column.endless[row])
+                    free(column.usable()[row], column.endless()[row])
                 }
             }
-            Source::Beside(kind, tenancy, when) => pools.free_beside(row, kind, tenancy, when),
+            Source::Beside(kind, tenancy, when) => ledger.free_beside(row, kind, tenancy, when),
         }
     }
 
@@ -179,6 +137,7 @@ impl Free<'_> {
                 Source::Idle(_) | Source::Later(..) | Source::InTheEnd(_) | Source::Beside(..) => {}
             }
         }
-        places.is_empty() || self.pools.block_has(block, &places, lasting)
+        places.is_empty()
+            || self.blocks.have((self.ledger, self.timelines), block, &places, lasting)
     }
 }

@@ -2,7 +2,7 @@
 //! stand beside each other.
 //!
 //! A rank is in at most one part of a level. It gets there by the vertices above its node (a level
-//! of their type, a part of their path), or by name ([`Pools::set_part`]), and may move to another
+//! of their type, a part of their path), or by name ([`Levels::set_part`]), and may move to another
 //! part at any time. Of each part it is known how many units are free now on its nodes that are up:
 //! a change of a row is noted, and counted when it is read.
 
@@ -10,7 +10,8 @@ use std::cell::{Ref, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Pools;
+use super::ledger::Ledger;
+use super::nodes::Nodes;
 use crate::bits::Bits;
 
 /// Stands for no part.
@@ -96,7 +97,7 @@ impl Levels {
         }
         sums.changed.push(rank);
         if sums.changed.len() > CHANGED_MAX {
-            // Nobody asks.
+            // No match asks.
             *sums = Sums::default();
         }
     }
@@ -104,6 +105,84 @@ impl Levels {
     /// Sums are to be rebuilt.
     pub(super) fn forget(&mut self) {
         *self.sums.get_mut() = Sums::default();
+    }
+
+    /// Puts a row into a part of a level, and out of the one that it was in; `None`: into none.
+    /// Returns whether it was elsewhere.
+    pub(super) fn set_part(
+        &mut self,
+        nodes: &Nodes,
+        row: usize,
+        level: &str,
+        part: Option<&str>,
+    ) -> bool {
+        let at = match (self.find(level), part) {
+            (Some(at), _) => at,
+            // A node is in no part of a level that there is not.
+            (None, None) => return false,
+            (None, Some(_)) => {
+                self.all.push(Arc::new(Level {
+                    name: level.into(),
+                    parts: Vec::new(),
+                    by_name: HashMap::new(),
+                    of_row: vec![NOWHERE; nodes.len()],
+                    rows: Bits::empty(nodes.len()),
+                }));
+                self.all.len() - 1
+            }
+        };
+        let of = &mut self.all[at];
+        let before = of.part_of(row).map(|before| &*of.parts[before].name);
+        if before == part {
+            return false;
+        }
+        let (of, rank) = (Arc::make_mut(of), nodes.ranks()[row]);
+        of.leave(row, rank);
+        if let Some(part) = part {
+            of.enter(row, rank, part);
+        }
+        if of.parts.is_empty() {
+            self.all.remove(at);
+        }
+        self.forget();
+        true
+    }
+
+    /// By part and column, the units that are free now on nodes that are up.
+    pub(super) fn free_of_parts(&self, ledger: &Ledger, level: usize) -> Ref<'_, [Box<[u128]>]> {
+        self.count_changes(ledger);
+        Ref::map(self.sums.borrow(), |sums| sums.free[level].as_slice())
+    }
+
+    /// Brings the sums up to date.
+    fn count_changes(&self, ledger: &Ledger) {
+        let mut sums = self.sums.borrow_mut();
+        let (sums, nodes) = (&mut *sums, ledger.nodes());
+        if !sums.is_made {
+            let width = ledger.columns().iter().count();
+            let zeros = |_: &Part| vec![0; width].into_boxed_slice();
+            sums.free =
+                self.all.iter().map(|level| level.parts.iter().map(zeros).collect()).collect();
+            sums.counted = vec![vec![0; nodes.len()]; width];
+            sums.changed.extend_from_slice(nodes.ranks());
+            sums.is_made = true;
+        }
+        for row in sums.changed.drain(..).filter_map(|rank| nodes.position(rank)) {
+            let is_up = nodes.up().contains(row);
+            for (at, column) in ledger.columns().iter().enumerate() {
+                let free = if is_up { column.free()[row] } else { 0 };
+                let before = std::mem::replace(&mut sums.counted[at][row], free);
+                if free == before {
+                    continue;
+                }
+                for (level, parts) in self.all.iter().zip(&mut sums.free) {
+                    if let Some(part) = level.part_of(row) {
+                        let sum = &mut parts[part][at];
+                        *sum = *sum + u128::from(free) - u128::from(before);
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -161,93 +240,6 @@ impl Level {
             self.by_name.insert(moved.name.clone(), part);
             let last = u32::try_from(self.parts.len()).expect("no more parts than ranks");
             self.of_row.iter_mut().filter(|of| **of == last).for_each(|of| *of = part);
-        }
-    }
-}
-
-impl Pools {
-    /// Puts a row into a part of a level, and out of the one that it was in; `None`: into none.
-    pub(crate) fn set_part(&mut self, row: usize, level: &str, part: Option<&str>) {
-        let rank = self.ranks[row];
-        let Some(at) = self.levels.find(level).or_else(|| {
-            part.map(|_| {
-                self.levels.all.push(Arc::new(Level {
-                    name: level.into(),
-                    parts: Vec::new(),
-                    by_name: HashMap::new(),
-                    of_row: vec![NOWHERE; self.ranks.len()],
-                    rows: Bits::empty(self.ranks.len()),
-                }));
-                self.levels.all.len() - 1
-            })
-        }) else {
-            return;
-        };
-        let of = &mut self.levels.all[at];
-        let before = of.part_of(row).map(|before| &*of.parts[before].name);
-        if before == part {
-            return;
-        }
-        let of = Arc::make_mut(of);
-        of.leave(row, rank);
-        if let Some(part) = part {
-            of.enter(row, rank, part);
-        }
-        if of.parts.is_empty() {
-            self.levels.all.remove(at);
-        }
-        self.levels.forget();
-        self.gains.note(rank);
-    }
-
-    /// The rows of a part.
-    pub(crate) fn rows_of_part(
-        &self,
-        level: usize,
-        part: usize,
-    ) -> impl Iterator<Item = usize> + '_ {
-        let ranks = &self.levels.all[level].parts[part].ranks;
-        ranks.iter().filter_map(|rank| self.position(*rank))
-    }
-
-    /// By part and column, the units that are free now on nodes that are up.
-    pub(crate) fn free_of_parts(&self, level: usize) -> Ref<'_, [Box<[u128]>]> {
-        self.count_changes();
-        Ref::map(self.levels.sums.borrow(), |sums| sums.free[level].as_slice())
-    }
-
-    /// Brings the sums up to date.
-    fn count_changes(&self) {
-        let mut sums = self.levels.sums.borrow_mut();
-        let sums = &mut *sums;
-        if !sums.is_made {
-            let width = self.columns.iter().flatten().count();
-            let zeros = |_: &Part| vec![0; width].into_boxed_slice();
-            sums.free = self
-                .levels
-                .all
-                .iter()
-                .map(|level| level.parts.iter().map(zeros).collect())
-                .collect();
-            sums.counted = vec![vec![0; self.len()]; width];
-            sums.changed.clone_from(&self.ranks);
-            sums.is_made = true;
-        }
-        for row in sums.changed.drain(..).filter_map(|rank| self.position(rank)) {
-            let is_up = self.up.contains(row);
-            for (at, column) in self.columns.iter().flatten().enumerate() {
-                let free = if is_up { column.free[row] } else { 0 };
-                let before = std::mem::replace(&mut sums.counted[at][row], free);
-                if free == before {
-                    continue;
-                }
-                for (level, parts) in self.levels.all.iter().zip(&mut sums.free) {
-                    if let Some(part) = level.part_of(row) {
-                        let sum = &mut parts[part][at];
-                        *sum = *sum + u128::from(free) - u128::from(before);
-                    }
-                }
-            }
         }
     }
 }

@@ -12,267 +12,111 @@
 //! end; a planned one counts from its start on, which lies in the future: when it comes, the
 //! engine begins the job or puts it off.
 
-mod claims;
-mod ends;
+mod blocks;
+mod calendar;
+mod claim;
+mod columns;
 mod fill;
 mod free;
 mod gains;
 mod journal;
+mod ledger;
 pub(crate) mod levels;
+mod nodes;
 mod order;
 mod outlook;
-pub(crate) mod rebuild;
 mod tenancy;
 mod timeline;
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::cell::Ref;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
+pub use claim::{Amounts, PoolUse, SlotShape};
+pub(crate) use claim::{COUNT_MAX, Claim};
 pub(crate) use fill::{FULL, Ranked, Units};
 pub(crate) use free::Free;
+pub(crate) use ledger::Ledger;
 pub(crate) use order::{Cursor, Key};
 pub(crate) use outlook::Sought;
 pub use tenancy::Tenancy;
 
+use blocks::Blocks;
+use claim::Part;
+use fill::Fills;
+use gains::Gains;
+use journal::Journal;
+use levels::Levels;
+use outlook::Outlook;
+use timeline::{Timeline, Timelines};
+
 use crate::admitted::Admitted;
 use crate::bits::Bits;
 use crate::effort::Effort;
-use crate::time::End;
+use crate::policy::ByFill;
+use crate::time::{End, When};
 use crate::vertex::{TypeId, VertexId};
 
-/// Units per type, sorted by type, none zero.
-pub type Amounts = SmallVec<[(TypeId, u64); 4]>;
-
-/// What one slot of a label takes of a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SlotShape {
-    /// The slot's label.
-    pub label: Box<str>,
-    /// Units of one slot.
-    pub needs: Amounts,
-    /// With which other slots it may be on a node.
-    pub tenancy: Tenancy,
-}
-
-/// The part of a node that a claim takes.
-#[derive(Debug, Clone)]
-pub(crate) enum Part {
-    /// Slots of one shape.
-    Slots(Arc<SlotShape>),
-    /// All of it.
-    Node,
-}
-
-/// A part of one node that a job has, or will have.
-#[derive(Debug, Clone)]
-pub(crate) struct Claim {
-    pub(crate) job: u64,
-    pub(crate) part: Part,
-    /// How many slots.
-    pub(crate) count: u64,
-    pub(crate) start: i64,
-    pub(crate) end: End,
-    /// It has not begun.
-    pub(crate) planned: bool,
-}
-
-/// How many slots one claim may hold; keeps sums of units far below 128 bits.
-pub(crate) const COUNT_MAX: u64 = u32::MAX as u64;
-
-/// The pools of all nodes.
+/// The pools of all nodes: the ledger of claims, and indexes over it, which are brought up to date
+/// when they are read.
 #[derive(Debug, Clone, Default)]
 pub struct Pools {
-    ranks: Vec<u32>,
-    vertices: Vec<VertexId>,
-    up: Bits,
-    /// Copies share those of the rows that have not changed since.
-    claims: Vec<Arc<Vec<Claim>>>,
-    /// Per row, how many claims have not begun.
-    planned: Vec<u32>,
-    /// Per row, how many claims take the whole node now.
-    exclusive: Vec<u32>,
-    /// The starts of planned claims: how many claims at each instant.
-    starts: BTreeMap<i64, u32>,
-    /// The ends of claims, and where.
-    ends: ends::Ends,
-    /// Per row, claims that shut it to others.
-    shut: Vec<Shut>,
-    /// By type; `None` where no node ever had such a pool or claim.
-    columns: Vec<Option<Column>>,
-    now: i64,
+    ledger: Ledger,
+    /// How many columns the ledger had when the indexes were made.
+    width: usize,
     /// Rows that constraints admit.
     pub(crate) admitted: Admitted,
     /// Rows by how full they are.
-    fills: fill::Fills,
+    fills: Fills,
     /// Free units of each node from now on.
-    timelines: timeline::Timelines,
-    /// Per block of 64 rows, the most that any of them has free of each column now, and then the
-    /// most that lasts; `None`: to be looked up.
-    maxima: RefCell<Vec<Option<Box<[u64]>>>>,
+    timelines: Timelines,
+    /// The most that any of 64 rows has free.
+    blocks: Blocks,
     /// Parts of the machine.
-    pub(crate) levels: levels::Levels,
+    pub(crate) levels: Levels,
     /// Where there is more room than there was.
-    pub(crate) gains: gains::Gains,
+    pub(crate) gains: Gains,
     /// Places that the reservation examined last could have instead.
-    outlook: outlook::Outlook,
-    journal: journal::Journal,
+    outlook: Outlook,
+    journal: Journal,
     /// Steps of the searches of this call. Here, where every search comes by.
     pub(crate) effort: Effort,
-}
-
-/// Claims of a row that shut it to others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Shut {
-    /// How many slots there are now of a tenant that has the node alone.
-    alone: u64,
-    /// How many claims that never end take the whole node, and slots of a tenant that has it alone.
-    for_good: u64,
-}
-
-/// The pools of one type. `free` is `usable - used`, or 0 where more is used than there is, or
-/// a job has the whole node, or a tenant has it alone.
-#[derive(Debug, Clone)]
-struct Column {
-    size: Vec<u64>,
-    /// Of the size, the units that are not marked as down themselves.
-    usable: Vec<u64>,
-    used: Vec<u128>,
-    free: Vec<u64>,
-    /// Units that claims without end use, or will use.
-    endless: Vec<u128>,
-}
-
-/// One pool of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PoolUse {
-    /// Its type.
-    pub kind: TypeId,
-    /// Its units.
-    pub size: u64,
-    /// Units that are claimed now, possibly more than there are.
-    pub used: u128,
-}
-
-impl Claim {
-    /// The shape of its slots; `None`: it is the whole node.
-    pub(crate) fn slot(&self) -> Option<&Arc<SlotShape>> {
-        if let Part::Slots(slot) = &self.part { Some(slot) } else { None }
-    }
-
-    fn is_of(&self, job: u64, label: &str) -> bool {
-        self.job == job && self.slot().is_some_and(|slot| *slot.label == *label)
-    }
 }
 
 impl Pools {
     /// Number of nodes.
     pub fn len(&self) -> usize {
-        self.ranks.len()
+        self.ledger.nodes().len()
     }
 
     /// No nodes.
     pub fn is_empty(&self) -> bool {
-        self.ranks.is_empty()
-    }
-
-    /// The present.
-    pub(crate) fn now(&self) -> i64 {
-        self.now
+        self.len() == 0
     }
 
     /// The ranks of all nodes, ascending; a position here is a row everywhere.
     pub fn ranks(&self) -> &[u32] {
-        &self.ranks
-    }
-
-    /// The node vertices, row by row.
-    pub(crate) fn vertices(&self) -> &[VertexId] {
-        &self.vertices
-    }
-
-    /// Nodes that are up.
-    pub(crate) fn up(&self) -> &Bits {
-        &self.up
+        self.ledger.nodes().ranks()
     }
 
     /// The row of a rank.
     pub fn position(&self, rank: u32) -> Option<usize> {
-        // Ranks mostly are 0, 1, 2, ...: then the row is the rank.
-        let guess = rank as usize;
-        if self.ranks.get(guess) == Some(&rank) {
-            Some(guess)
-        } else {
-            self.ranks.binary_search(&rank).ok()
-        }
+        self.ledger.nodes().position(rank)
     }
 
-    /// Rows from the first rank of at least `first` to the last of at most `last`.
-    pub(crate) fn rows(&self, first: u32, last: u32) -> std::ops::Range<usize> {
-        let from = self.rows_below(first);
-        let to = last.checked_add(1).map_or(self.len(), |behind| self.rows_below(behind));
-        from..to.max(from)
-    }
-
-    /// How many ranks are less than this one.
-    fn rows_below(&self, rank: u32) -> usize {
-        let Some(least) = self.ranks.first() else { return 0 };
-        // No two are the same, so there cannot be more; where none is missing, there are as many.
-        let most = self.len().min(rank.saturating_sub(*least) as usize);
-        if most == 0 || self.ranks[most - 1] < rank {
-            return most;
-        }
-        self.ranks[..most].partition_point(|other| *other < rank)
+    /// The node vertices, row by row.
+    pub(crate) fn vertices(&self) -> &[VertexId] {
+        self.ledger.nodes().vertices()
     }
 
     /// The rows with ranks in one of these ranges.
     pub(crate) fn rows_of(&self, ranges: &[(u32, u32)]) -> Bits {
-        let mut rows = Bits::empty(self.len());
-        for (first, last) in ranges {
-            rows.insert_range(self.rows(*first, *last));
-        }
-        rows
+        self.ledger.nodes().rows_of(ranges)
     }
 
-    /// A pool's size; 0 if there is none.
-    pub(crate) fn size(&self, row: usize, kind: TypeId) -> u64 {
-        self.column(kind).map_or(0, |column| column.size[row])
-    }
-
-    /// The units that a pool can hand out; 0 if there is none.
-    pub(crate) fn usable(&self, row: usize, kind: TypeId) -> u64 {
-        self.column(kind).map_or(0, |column| column.usable[row])
-    }
-
-    /// All pools of a node that have a size or a claim.
-    pub(crate) fn uses(&self, row: usize) -> Vec<PoolUse> {
-        let columns =
-            self.columns.iter().enumerate().filter_map(|(at, column)| Some((at, column.as_ref()?)));
-        let uses = columns.map(|(at, column)| PoolUse {
-            kind: TypeId::from_index(at),
-            size: column.size[row],
-            used: self.used_now(column, row),
-        });
-        uses.filter(|pool| pool.size > 0 || pool.used > 0).collect()
-    }
-
-    /// True if no job has anything of a node at any instant of a window. Work past its end is there
-    /// as long as it is not given back.
-    pub(crate) fn is_idle(&self, row: usize, from: i64, to: i64) -> bool {
-        !self.claims[row].iter().any(|claim| claim.start < to && !claim.end.over_at(from, self.now))
-    }
-
-    /// True if no job has begun to have anything of a node.
-    pub(crate) fn is_untouched(&self, row: usize) -> bool {
-        self.claims[row].iter().all(|claim| claim.planned)
-    }
-
-    /// Units used of a pool now: all of it, where a job has the node.
-    fn used_now(&self, column: &Column, row: usize) -> u128 {
-        let used = column.used[row];
-        if self.exclusive[row] > 0 { used.max(u128::from(column.size[row])) } else { used }
+    /// The claims of all nodes.
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
     /// Forgets the indexes that matches make of claims and sizes: each is made again when it
@@ -280,32 +124,19 @@ impl Pools {
     pub(crate) fn forget_indexes(&mut self) {
         self.admitted.forget();
         self.fills.forget();
-        self.maxima.get_mut().clear();
+        self.blocks.forget();
         self.levels.forget();
         self.outlook.forget();
     }
 
+    /// Adds a node.
     pub(crate) fn insert_row(&mut self, rank: u32, vertex: VertexId, up: bool) {
+        let row = self.ledger.insert_row(rank, vertex, up);
         self.admitted.forget();
-        let row = self.ranks.partition_point(|other| *other < rank);
-        self.ranks.insert(row, rank);
-        self.vertices.insert(row, vertex);
-        self.claims.insert(row, Arc::default());
-        self.planned.insert(row, 0);
-        self.exclusive.insert(row, 0);
-        self.shut.insert(row, Shut::default());
         self.timelines.insert(row);
-        self.maxima.get_mut().clear();
+        self.blocks.forget();
         self.levels.insert_row(row);
         self.outlook.forget();
-        for column in self.columns.iter_mut().flatten() {
-            column.size.insert(row, 0);
-            column.usable.insert(row, 0);
-            column.used.insert(row, 0);
-            column.free.insert(row, 0);
-            column.endless.insert(row, 0);
-        }
-        self.up.open(row, up);
         self.fills.insert_row(row, rank);
         self.gains.note(rank);
     }
@@ -313,107 +144,326 @@ impl Pools {
     /// Removes a node, and returns the claims there, which hold nothing any more.
     pub(crate) fn remove_row(&mut self, row: usize) -> Arc<Vec<Claim>> {
         self.admitted.forget();
-        self.leave_orders(row);
-        let claims = std::mem::take(&mut self.claims[row]);
-        for claim in &*claims {
-            self.unlist(claim);
-        }
-        self.levels.remove_row(row, self.ranks[row]);
+        self.fills.remove_row(&self.ledger, &self.timelines, row);
+        self.levels.remove_row(row, self.ranks()[row]);
         self.outlook.forget();
-        self.ranks.remove(row);
-        self.vertices.remove(row);
-        self.planned.remove(row);
-        self.exclusive.remove(row);
-        self.shut.remove(row);
         self.timelines.remove(row);
-        self.maxima.get_mut().clear();
-        for column in self.columns.iter_mut().flatten() {
-            column.size.remove(row);
-            column.usable.remove(row);
-            column.used.remove(row);
-            column.free.remove(row);
-            column.endless.remove(row);
-        }
-        self.up.close(row);
-        self.claims.remove(row);
-        claims
+        self.blocks.forget();
+        self.ledger.remove_row(row)
     }
 
     /// The vertices of nodes have other numbers.
     pub(crate) fn renumber(&mut self, to: impl Fn(VertexId) -> VertexId) {
-        self.vertices.iter_mut().for_each(|vertex| *vertex = to(*vertex));
+        self.ledger.renumber(to);
     }
 
+    /// Marks a node up or down.
     pub(crate) fn set_up(&mut self, row: usize, up: bool) {
-        self.levels.note(self.ranks[row]);
+        let rank = self.ranks()[row];
+        self.levels.note(rank);
+        self.ledger.set_up(row, up);
         if up {
-            self.up.insert(row);
-            self.gains.note(self.ranks[row]);
-        } else {
-            self.up.remove(row);
+            self.gains.note(rank);
         }
     }
 
     /// `usable` of the units are on vertices that are not marked as down themselves.
     pub(crate) fn set_size(&mut self, row: usize, kind: TypeId, size: u64, usable: u64) {
-        let shut = self.is_shut(row);
-        let column = self.column_mut(kind);
-        (column.size[row], column.usable[row]) = (size, usable);
-        column.refresh(row, shut);
+        self.ledger.set_size(row, kind, size, usable);
         self.changed(row);
-        self.gains.note(self.ranks[row]);
+        self.gains.note(self.ranks()[row]);
+    }
+
+    /// Has to be called before the claims of a row change.
+    fn remember(&mut self, row: usize) {
+        self.journal.note(&self.ledger, row);
     }
 
     /// Notes that the free units of a row, now or later, have changed.
     fn changed(&mut self, row: usize) {
-        self.fills.note(self.ranks[row]);
-        self.levels.note(self.ranks[row]);
+        let width = self.ledger.columns().len();
+        if self.width != width {
+            // Rows of the orders and of the maxima have a number per column, and so has each step
+            // of a timeline.
+            self.width = width;
+            self.levels.forget();
+            self.fills.forget();
+            self.timelines.forget_all();
+            self.blocks.forget();
+        }
+        let rank = self.ledger.nodes().ranks()[row];
+        self.fills.note(rank);
+        self.levels.note(rank);
         self.timelines.forget(row);
         self.outlook.note(row);
-        if let Some(block) = self.maxima.get_mut().get_mut(row / 64) {
-            *block = None;
-        }
+        self.blocks.note(row);
     }
 
     /// The place of a type among the columns; `None`: no node ever had such a pool.
     pub(crate) fn column_of(&self, kind: TypeId) -> Option<usize> {
-        self.column(kind).map(|_| self.place_in_order(kind))
+        let columns = self.ledger.columns();
+        columns.get(kind).map(|_| columns.place(kind))
     }
 
-    fn column(&self, kind: TypeId) -> Option<&Column> {
-        self.columns.get(kind.index()).and_then(Option::as_ref)
+    /// Adds slots of a job on these rows, whether or not they fit.
+    pub(crate) fn claim(
+        &mut self,
+        rows: &[(usize, u64)],
+        job: u64,
+        slot: &Arc<SlotShape>,
+        (start, end): (i64, End),
+    ) {
+        let planned = start > self.ledger.now();
+        for (row, count) in rows {
+            let part = Part::Slots(Arc::clone(slot));
+            self.add(*row, Claim { job, part, count: *count, start, end, planned });
+        }
+        self.ledger.list(rows.iter().map(|(row, _)| *row), (start, end), planned);
     }
 
-    fn column_mut(&mut self, kind: TypeId) -> &mut Column {
-        let (rows, at) = (self.ranks.len(), kind.index());
-        if at >= self.columns.len() {
-            self.columns.resize(at + 1, None);
+    /// Gives the whole node to a job, whether or not it is free.
+    pub(crate) fn claim_node(
+        &mut self,
+        row: usize,
+        job: u64,
+        (start, end): (i64, End),
+        planned: bool,
+    ) {
+        self.add(row, Claim { job, part: Part::Node, count: 1, start, end, planned });
+        self.ledger.list(std::iter::once(row), (start, end), planned);
+    }
+
+    fn add(&mut self, row: usize, claim: Claim) {
+        self.remember(row);
+        self.ledger.add(row, claim);
+        self.changed(row);
+    }
+
+    /// Gives back all slots of a job on a node.
+    pub(crate) fn release_job(&mut self, row: usize, job: u64) {
+        let mut at = 0;
+        while let Some(claim) = self.ledger.claims(row).get(at) {
+            if claim.job == job && claim.slot().is_some() {
+                self.remove(row, at);
+            } else {
+                at += 1;
+            }
         }
-        if self.columns[at].is_none() {
-            self.levels.forget();
-            // Rows of the orders and of the maxima have a number per column, and so has each step
-            // of a timeline.
-            self.fills.forget();
-            self.timelines.forget_all();
-            self.maxima.get_mut().clear();
+    }
+
+    /// Gives back a whole node that a job has from `start` on.
+    pub(crate) fn release_node(&mut self, row: usize, job: u64, start: i64) {
+        let is_it =
+            |claim: &Claim| claim.job == job && claim.start == start && claim.slot().is_none();
+        if let Some(at) = self.ledger.claims(row).iter().position(is_it) {
+            self.remove(row, at);
         }
-        self.columns[at].get_or_insert_with(|| Column {
-            size: vec![0; rows],
-            usable: vec![0; rows],
-            used: vec![0; rows],
-            free: vec![0; rows],
-            endless: vec![0; rows],
-        })
+    }
+
+    fn remove(&mut self, row: usize, at: usize) {
+        self.remember(row);
+        self.gains.note(self.ranks()[row]);
+        self.ledger.remove(row, at);
+        self.changed(row);
+    }
+
+    /// Gives back `count` slots of a label, of which the job must have that many on the node.
+    /// Newest claims go first.
+    pub(crate) fn release_slots(&mut self, row: usize, job: u64, label: &str, mut count: u64) {
+        self.remember(row);
+        self.gains.note(self.ranks()[row]);
+        let mut at = self.ledger.claims(row).len();
+        while at > 0 && count > 0 {
+            at -= 1;
+            let claim = &self.ledger.claims(row)[at];
+            if claim.is_of(job, label) {
+                let part = claim.count.min(count);
+                count -= part;
+                self.ledger.reduce(row, at, part);
+                self.changed(row);
+            }
+        }
+    }
+
+    /// Moves the present forward. The caller begins planned claims, or puts them off.
+    pub(crate) fn advance(&mut self, now: i64) {
+        self.ledger.advance(now);
+    }
+
+    /// The planned slots of a job on a node count from now on.
+    pub(crate) fn begin(&mut self, row: usize, job: u64) {
+        self.remember(row);
+        if self.ledger.begin(row, job) {
+            self.changed(row);
+        }
+    }
+
+    /// The planned slots of a job on a node begin, and end, later by `seconds`.
+    pub(crate) fn put_off(&mut self, row: usize, job: u64, seconds: i64) {
+        self.remember(row);
+        self.gains.note(self.ranks()[row]);
+        if self.ledger.put_off(row, job, seconds) {
+            self.changed(row);
+        }
+    }
+
+    /// Free units of some types for slots of a tenancy, each at a moment; an unknown type is
+    /// `None`.
+    pub(crate) fn free(
+        &self,
+        kinds: impl Iterator<Item = (Option<TypeId>, When)>,
+        tenancy: Tenancy,
+    ) -> Free<'_> {
+        let indexes = (&self.timelines, &self.blocks, &self.effort);
+        Free::new(&self.ledger, indexes, kinds, tenancy)
+    }
+
+    /// Rows by their fill at a moment, for slots of a tenancy.
+    pub(crate) fn ranked(&self, by: ByFill, when: When, tenancy: Tenancy) -> Ranked<'_> {
+        self.fills.ranked((&self.ledger, &self.timelines), by, when, tenancy)
+    }
+
+    /// Units free of a node from now on for slots that share.
+    pub(crate) fn timeline(&self, row: usize) -> &Timeline {
+        self.timelines.get(&self.ledger, row)
+    }
+
+    /// Units free of a node from now on for slots of a tenancy.
+    pub(crate) fn timeline_beside(&self, row: usize, tenancy: Tenancy) -> Cow<'_, Timeline> {
+        self.timelines.beside(&self.ledger, row, tenancy)
+    }
+
+    /// The earliest instant at which the reservation of a job could start if it were made again,
+    /// and the rows with the slots that it gets there: [`Outlook::look`].
+    pub(crate) fn outlook(
+        &mut self,
+        sought: Sought,
+        planned: (i64, usize),
+        how: (u64, bool),
+    ) -> Option<(i64, Vec<(usize, u64)>)> {
+        self.outlook.look(&self.ledger, sought, planned, how)
+    }
+
+    /// Puts a row into a part of a level, and out of the one that it was in; `None`: into none.
+    pub(crate) fn set_part(&mut self, row: usize, level: &str, part: Option<&str>) {
+        if self.levels.set_part(self.ledger.nodes(), row, level, part) {
+            self.gains.note(self.ranks()[row]);
+        }
+    }
+
+    /// The rows of a part.
+    pub(crate) fn rows_of_part(
+        &self,
+        level: usize,
+        part: usize,
+    ) -> impl Iterator<Item = usize> + '_ {
+        let ranks = &self.levels.get(level).parts()[part].ranks;
+        ranks.iter().filter_map(|rank| self.position(*rank))
+    }
+
+    /// By part and column, the units that are free now on nodes that are up.
+    pub(crate) fn free_of_parts(&self, level: usize) -> Ref<'_, [Box<[u128]>]> {
+        self.levels.free_of_parts(&self.ledger, level)
+    }
+
+    /// From now on rows are remembered as they are before they change. Rows must neither come nor
+    /// go until the end.
+    pub(crate) fn begin_trial(&mut self) {
+        self.journal.begin(self.ledger.now());
+    }
+
+    /// All is as it was when the trial began.
+    pub(crate) fn end_trial(&mut self) {
+        if let Some((now, rows)) = self.journal.end() {
+            self.ledger.advance(now);
+            for (row, was) in rows {
+                self.ledger.restore(row, was);
+                self.changed(row);
+            }
+        }
+    }
+
+    /// Drops all claims of a job, and makes everything again that follows from claims: after a
+    /// defect that may have left it half done.
+    pub(crate) fn drop_job(&mut self, job: u64) {
+        self.ledger.drop_job(job);
+        self.rebuild();
+    }
+
+    /// Makes everything again that follows from claims.
+    pub(crate) fn rebuild(&mut self) {
+        self.ledger.rebuild();
+        self.timelines.forget_all();
+        self.forget_indexes();
     }
 }
 
-impl Column {
-    fn refresh(&mut self, row: usize, shut: bool) {
-        self.free[row] = if shut { 0 } else { free(self.usable[row], self.used[row]) };
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::ledger::derived;
+    use crate::{Engine, MatchOp};
 
-/// The units left of a pool.
-fn free(size: u64, used: u128) -> u64 {
-    size.saturating_sub(u64::try_from(used).unwrap_or(u64::MAX))
+    const GRAPH: &str = r#"{"graph":{"nodes":[
+        {"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/c0"}}},
+        {"id":"1","metadata":{"type":"node","id":0,"rank":0,"paths":{"containment":"/c0/node0"}}},
+        {"id":"2","metadata":{"type":"cpu","id":0,"rank":0,"size":8,
+        "paths":{"containment":"/c0/node0/cpu0"}}},
+        {"id":"3","metadata":{"type":"node","id":1,"rank":1,"paths":{"containment":"/c0/node1"}}},
+        {"id":"4","metadata":{"type":"cpu","id":0,"rank":1,"size":8,
+        "paths":{"containment":"/c0/node1/cpu0"}}}],
+        "edges":[{"source":"0","target":"1"},{"source":"1","target":"2"},
+        {"source":"0","target":"3"},{"source":"3","target":"4"}]}}"#;
+
+    fn spec(what: &str, count: usize, more: &str) -> String {
+        format!(
+            r#"{{"version":1,"resources":[{{"type":"slot","label":"s","count":1,
+            "with":[{{"type":"{what}","count":{count}}}]}}],"tasks":[{{"command":["a"],"slot":"s",
+            "count":{{"per_slot":1}}}}],"attributes":{{"system":{{{more}}}}}}}"#
+        )
+    }
+
+    /// Random histories: all that follows from the claims is the same when it is made again.
+    #[test]
+    fn rebuilt_equals_kept() {
+        let options = r#"{"load_format":"jgf","match_format":"rv1_nosched","pool_types":["cpu"]}"#;
+        for seed in 0..20_u64 {
+            let mut number = 0x9E37_79B9_7F4A_7C15 ^ (seed + 1);
+            let mut below = |bound: usize| {
+                number ^= number >> 12;
+                number ^= number << 25;
+                number ^= number >> 27;
+                (number >> 33) as usize % bound
+            };
+            let mut engine = Engine::new(GRAPH, options).unwrap();
+            for step in 0..120 {
+                let id = below(9) as u64;
+                let more = [
+                    "\"duration\":7",
+                    "\"duration\":0",
+                    "\"duration\":30,\"fluxion\":{\"tenant\":3}",
+                ][below(3)];
+                let spec = spec(["cpu", "cpu", "node"][below(3)], 1 + below(6), more);
+                let rank = u32::try_from(below(2)).unwrap();
+                let _ = match below(8) {
+                    0..=2 => engine.match_job(MatchOp::AllocateOrElseReserve, &spec, id).map(drop),
+                    3 => engine.cancel(id),
+                    4 => engine.charge(
+                        id,
+                        &format!(
+                            r#"{{"label":"r","rank":{rank},"count":2,"with":{{"cpu":1}},
+                            "end":{}}}"#,
+                            engine.now() + 9
+                        ),
+                    ),
+                    5 => engine.release(id, rank, "r", 1),
+                    6 => engine.move_reservation(id).map(drop),
+                    _ => engine.set_time(engine.now() + 4),
+                };
+                let pools = &mut engine.graph.pools;
+                let kept = derived(pools.ledger());
+                pools.rebuild();
+                assert_eq!(derived(pools.ledger()), kept, "seed {seed}, step {step}");
+            }
+        }
+    }
 }

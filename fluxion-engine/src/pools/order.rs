@@ -7,6 +7,7 @@
 //! look at the two blocks concerned; only a block that is split or joined rebuilds the tree.
 
 use crate::maxima::Tree;
+use crate::sound::contradiction;
 
 /// A block is split when it becomes longer, and begins with half of that.
 const BLOCK_MAX: usize = 128;
@@ -103,10 +104,11 @@ impl Order {
         } else {
             for (lasting, tree) in [(false, Some(&mut self.maxima)), (true, self.lasting.as_mut())]
             {
-                let Some(tree) = tree else { continue };
-                let mut row = tree.row(at).to_vec();
-                raise(key, &mut row, lasting);
-                tree.set(at, &row);
+                if let Some(tree) = tree {
+                    let mut row = tree.row(at).to_vec();
+                    raise(key, &mut row, lasting);
+                    tree.set(at, &row);
+                }
             }
         }
     }
@@ -115,7 +117,7 @@ impl Order {
     pub(super) fn remove(&mut self, key: Key, raise: impl Fn(Key, &mut [i64], bool)) {
         let at = self.block_of(key);
         let Some(Ok(place)) = self.blocks.get(at).map(|block| block.binary_search(&key)) else {
-            return;
+            return contradiction("a key that is removed is not in the order");
         };
         self.blocks[at].remove(place);
         let length = self.blocks[at].len();

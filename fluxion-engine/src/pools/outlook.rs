@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
-use super::{Amounts, Claim, Pools, Tenancy};
+use super::claim::{Amounts, Claim, free};
+use super::ledger::Ledger;
+use super::tenancy::Tenancy;
 use crate::bits::Bits;
 use crate::time::End;
 
@@ -62,107 +64,105 @@ impl Outlook {
     pub(super) fn forget(&mut self) {
         self.0 = None;
     }
-}
 
-impl Pools {
     /// The earliest instant at which the reservation of a job could start if it were made again,
     /// and the rows with the slots that it gets there, ascending; `descends`: the last rows first.
     /// `None`: there is none, or others plan something too.
-    pub(crate) fn outlook(
+    pub(super) fn look(
         &mut self,
+        ledger: &Ledger,
         sought: Sought,
         (starts, claims): (i64, usize),
         (wanted, descends): (u64, bool),
     ) -> Option<(i64, Vec<(usize, u64)>)> {
-        let is_only_one = self.starts.len() == 1
-            && self.starts.get(&starts).is_some_and(|n| *n as usize == claims);
-        if !is_only_one {
+        if !ledger.calendar().has_only(starts, claims) {
             return None;
         }
-        let known = self.outlook.0.take().filter(|known| known.sought.is_but_for_rows(&sought));
+        let rows = ledger.nodes().len();
+        let known = self.0.take().filter(|known| known.sought.is_but_for_rows(&sought));
         let mut known = known.unwrap_or_else(|| {
             Box::new(Known {
-                steps: vec![Steps::new(); self.len()],
+                steps: vec![Steps::new(); rows],
                 more: BTreeMap::new(),
-                changed: Bits::empty(self.len()),
-                sought: Sought { rows: Bits::empty(self.len()), ..sought.clone() },
+                changed: Bits::empty(rows),
+                sought: Sought { rows: Bits::empty(rows), ..sought.clone() },
             })
         });
         known.use_rows(sought.rows);
-        self.look_again(&mut known);
+        look_again(ledger, &mut known);
         // Work past its end is there now, and gone in the next second.
         let found = known.first(wanted).map(|first| match first {
-            i64::MIN => (self.now, known.rows_at(i64::MIN, wanted, descends)),
-            _ => {
-                (first.max(self.now + 1), known.rows_at(first.max(self.now + 1), wanted, descends))
-            }
+            i64::MIN => (ledger.now(), known.rows_at(i64::MIN, wanted, descends)),
+            _ => (
+                first.max(ledger.now() + 1),
+                known.rows_at(first.max(ledger.now() + 1), wanted, descends),
+            ),
         });
-        self.outlook.0 = Some(known);
+        self.0 = Some(known);
         found
     }
+}
 
-    /// Brings the rows up to date that have changed.
-    fn look_again(&self, known: &mut Known) {
-        for row in std::mem::replace(&mut known.changed, Bits::empty(self.len())).iter() {
-            let steps = if known.sought.rows.contains(row) {
-                self.steps(row, &known.sought)
-            } else {
-                Steps::new()
-            };
-            let before = std::mem::replace(&mut known.steps[row], steps);
-            if before == known.steps[row] {
-                continue;
-            }
-            for (at, slots) in before {
-                if let Some(sum) = known.more.get_mut(&at) {
-                    *sum -= slots;
-                    if *sum == 0 {
-                        known.more.remove(&at);
-                    }
+/// Brings the rows up to date that have changed.
+fn look_again(ledger: &Ledger, known: &mut Known) {
+    for row in std::mem::replace(&mut known.changed, Bits::empty(ledger.nodes().len())).iter() {
+        let steps = if known.sought.rows.contains(row) {
+            steps(ledger, row, &known.sought)
+        } else {
+            Steps::new()
+        };
+        let before = std::mem::replace(&mut known.steps[row], steps);
+        if before == known.steps[row] {
+            continue;
+        }
+        for (at, slots) in before {
+            if let Some(sum) = known.more.get_mut(&at) {
+                *sum -= slots;
+                if *sum == 0 {
+                    known.more.remove(&at);
                 }
             }
-            for (at, slots) in &known.steps[row] {
-                *known.more.entry(*at).or_default() += slots;
-            }
+        }
+        for (at, slots) in &known.steps[row] {
+            *known.more.entry(*at).or_default() += slots;
         }
     }
+}
 
-    /// When a row has room for how many slots more, beside all but the job itself.
-    fn steps(&self, row: usize, sought: &Sought) -> Steps {
-        let mut others: SmallVec<[&Claim; 4]> =
-            self.claims[row].iter().filter(|claim| claim.job != sought.job).collect();
-        others.sort_unstable_by_key(|claim| end_of(claim));
-        let sum = |kind| others.iter().map(|claim| claim.units(kind)).sum::<u128>();
-        let mut used: SmallVec<[u128; 4]> =
-            sought.needs.iter().map(|(kind, _)| sum(*kind)).collect();
-        let in_the_way = |claim: &&&Claim| !claim.suits(Tenancy::Shared);
-        let mut others_in_the_way = others.iter().filter(in_the_way).count();
-        let mut steps = Steps::new();
-        let (mut at, mut before) = (i64::MIN, 0);
-        for same in std::iter::once(&[][..]).chain(others.chunk_by(|a, b| a.end == b.end)) {
-            match same.first().map(|claim| claim.end) {
-                None => {}
-                Some(End::At(end)) => at = end,
-                Some(End::Eventually | End::Never) => break,
-            }
-            others_in_the_way -= same.iter().filter(in_the_way).count();
-            for ((kind, _), used) in sought.needs.iter().zip(&mut used) {
-                *used -= same.iter().map(|claim| claim.units(*kind)).sum::<u128>();
-            }
-            if others_in_the_way > 0 {
-                continue;
-            }
-            let of_each = sought.needs.iter().zip(&used);
-            let rooms = of_each
-                .map(|((kind, amount), used)| super::free(self.usable(row, *kind), *used) / amount);
-            let slots = rooms.min().unwrap_or(0).min(sought.cap);
-            if slots > before {
-                steps.push((at, slots - before));
-                before = slots;
-            }
+/// When a row has room for how many slots more, beside all but the job itself.
+fn steps(ledger: &Ledger, row: usize, sought: &Sought) -> Steps {
+    let mut others: SmallVec<[&Claim; 4]> =
+        ledger.claims(row).iter().filter(|claim| claim.job != sought.job).collect();
+    others.sort_unstable_by_key(|claim| claim.last());
+    let sum = |kind| others.iter().map(|claim| claim.units(kind)).sum::<u128>();
+    let mut used: SmallVec<[u128; 4]> = sought.needs.iter().map(|(kind, _)| sum(*kind)).collect();
+    let in_the_way = |claim: &&&Claim| !claim.suits(Tenancy::Shared);
+    let mut others_in_the_way = others.iter().filter(in_the_way).count();
+    let mut steps = Steps::new();
+    let (mut at, mut before) = (i64::MIN, 0);
+    for same in std::iter::once(&[][..]).chain(others.chunk_by(|a, b| a.end == b.end)) {
+        match same.first().map(|claim| claim.end) {
+            None => {}
+            Some(End::At(end)) => at = end,
+            Some(End::Eventually | End::Never) => break,
         }
-        steps
+        others_in_the_way -= same.iter().filter(in_the_way).count();
+        for ((kind, _), used) in sought.needs.iter().zip(&mut used) {
+            *used -= same.iter().map(|claim| claim.units(*kind)).sum::<u128>();
+        }
+        if others_in_the_way > 0 {
+            continue;
+        }
+        let of_each = sought.needs.iter().zip(&used);
+        let rooms =
+            of_each.map(|((kind, amount), used)| free(ledger.usable(row, *kind), *used) / amount);
+        let slots = rooms.min().unwrap_or(0).min(sought.cap);
+        if slots > before {
+            steps.push((at, slots - before));
+            before = slots;
+        }
     }
+    steps
 }
 
 impl Sought {
@@ -220,9 +220,4 @@ impl Known {
         }
         taken
     }
-}
-
-/// When a claim gives back its units; last, claims without a known end.
-fn end_of(claim: &Claim) -> i64 {
-    if let End::At(end) = claim.end { end } else { i64::MAX }
 }

@@ -1,11 +1,15 @@
 //! Units free of one node from now on: a step function, made from the claims when it is read,
 //! and kept until they change.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{Claim, Pools, Tenancy, free};
+use super::claim::{Claim, free};
+use super::ledger::Ledger;
+use super::tenancy::Tenancy;
+use crate::sound::contradiction;
 use crate::time::End;
 use crate::vertex::TypeId;
 
@@ -65,27 +69,39 @@ impl Timelines {
         }
     }
 
-    pub(super) fn get(&self, row: usize, make: impl FnOnce() -> Timeline) -> &Timeline {
-        self.0[row].get_or_init(|| Box::new(make()))
+    /// Units free of a node from now on for slots that share.
+    pub(super) fn get(&self, ledger: &Ledger, row: usize) -> &Timeline {
+        self.0[row].get_or_init(|| Box::new(Timeline::of(ledger, row, Tenancy::Shared)))
+    }
+
+    /// Units free of a node from now on for slots of a tenancy.
+    pub(super) fn beside(
+        &self,
+        ledger: &Ledger,
+        row: usize,
+        tenancy: Tenancy,
+    ) -> Cow<'_, Timeline> {
+        match tenancy {
+            Tenancy::Shared => Cow::Borrowed(self.get(ledger, row)),
+            Tenancy::Alone(_) | Tenancy::Guest => Cow::Owned(Timeline::of(ledger, row, tenancy)),
+        }
+    }
+
+    /// The units of a column that stay free; `now` are free now.
+    #[inline]
+    pub(super) fn lasting(&self, ledger: &Ledger, row: usize, now: u64, column: usize) -> u64 {
+        if ledger.has_planned(row) { self.get(ledger, row).least(column) } else { now }
     }
 }
 
-impl Pools {
-    /// Units free of a node from now on for slots that share.
-    pub(crate) fn timeline(&self, row: usize) -> &Timeline {
-        self.timelines.get(row, || self.make_timeline(row, Tenancy::Shared))
-    }
-
-    pub(super) fn make_timeline(&self, row: usize, tenancy: Tenancy) -> Timeline {
-        let columns: SmallVec<[(TypeId, u64, u128); 4]> = (self.columns.iter().enumerate())
-            .filter_map(|(at, column)| {
-                let column = column.as_ref()?;
-                Some((TypeId::from_index(at), column.usable[row], column.used[row]))
-            })
+impl Timeline {
+    fn of(ledger: &Ledger, row: usize, tenancy: Tenancy) -> Self {
+        let columns: SmallVec<[(TypeId, u64, u128); 4]> = (ledger.columns().by_kind())
+            .map(|(kind, column)| (kind, column.usable()[row], column.used()[row]))
             .collect();
         // Ends come before starts of the same instant: there is no second at which both count.
         let mut events: Vec<(i64, bool, &Claim)> = Vec::new();
-        for claim in self.claims[row].iter() {
+        for claim in ledger.claims(row) {
             if claim.planned {
                 events.push((claim.start, true, claim));
             }
@@ -96,8 +112,11 @@ impl Pools {
         events.sort_unstable_by_key(|(at, begins, _)| (*at, *begins));
         let width = columns.len();
         let mut used: SmallVec<[u128; 4]> = columns.iter().map(|(_, _, used)| *used).collect();
-        let mut in_the_way =
-            self.claims[row].iter().filter(|claim| !claim.planned && !claim.suits(tenancy)).count();
+        let mut in_the_way = ledger
+            .claims(row)
+            .iter()
+            .filter(|claim| !claim.planned && !claim.suits(tenancy))
+            .count();
         let mut timeline = Timeline {
             width,
             times: Vec::with_capacity(events.len()),
@@ -111,13 +130,14 @@ impl Pools {
                 if !claim.suits(tenancy) {
                     in_the_way = if *begins { in_the_way + 1 } else { in_the_way - 1 };
                 }
-                let Some(slot) = claim.slot() else { continue };
-                for (kind, amount) in &slot.needs {
-                    let Some(at) = columns.iter().position(|(known, ..)| known == kind) else {
-                        continue;
-                    };
+                let needs = claim.slot().into_iter().flat_map(|slot| &slot.needs);
+                for (kind, amount) in needs {
                     let units = u128::from(*amount) * u128::from(claim.count);
-                    used[at] = if *begins { used[at] + units } else { used[at] - units };
+                    match columns.iter().position(|(known, ..)| known == kind) {
+                        Some(at) if *begins => used[at] += units,
+                        Some(at) => used[at] -= units,
+                        None => contradiction("a claim takes units of a type without a column"),
+                    }
                 }
             }
             timeline.times.push(same[0].0);
@@ -128,9 +148,7 @@ impl Pools {
         }
         timeline
     }
-}
 
-impl Timeline {
     fn push(&mut self, columns: &[(TypeId, u64, u128)], used: &[u128], shut: bool) {
         for (at, ((_, size, _), used)) in columns.iter().zip(used).enumerate() {
             let free = if shut { 0 } else { free(*size, *used) };

@@ -108,7 +108,7 @@ impl Traversal<'_> {
         if graph.has_pool_types() {
             // An end of units of pools is no point of any vertex; and here each point is worth a
             // walk.
-            others = graph.pools.ends();
+            others = graph.pools.ledger().ends();
             others.extend(planner.into_iter().flat_map(|planner| planner.instants_after(self.now)));
             others.sort_unstable();
             others.dedup();

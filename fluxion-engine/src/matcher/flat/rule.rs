@@ -1,4 +1,4 @@
-//! What a request says about a level.
+//! A rule of a request about a level.
 
 use smallvec::SmallVec;
 

@@ -26,7 +26,8 @@ pub(super) fn by_tightness(
 ) -> Vec<usize> {
     let pools = moment.pools;
     let Some(demand) = demand(request, rule) else { return Vec::new() };
-    let is_counted = moment.start == Start::At(pools.now()) && request.tenancy == Tenancy::Shared;
+    let is_counted =
+        moment.start == Start::At(pools.ledger().now()) && request.tenancy == Tenancy::Shared;
     let mut parts: Vec<(u128, usize)> = if is_counted {
         let places: Option<Vec<usize>> =
             demand.iter().map(|(kind, _)| pools.column_of(*kind)).collect();
@@ -84,7 +85,8 @@ fn times_later(
         Start::Idle => When::Idle,
     };
     let free = pools.free(demand.iter().map(|(kind, _)| (Some(*kind), when)), tenancy);
-    let counts = |row: &usize| moment.start == Start::Idle || pools.up().contains(*row);
+    let counts =
+        |row: &usize| moment.start == Start::Idle || pools.ledger().nodes().up().contains(*row);
     let rows: Vec<usize> = pools.rows_of_part(level, part).filter(counts).collect();
     let sum = |kind: usize| rows.iter().map(|row| u128::from(free.units(kind, *row))).sum();
     times((0..demand.len()).map(sum), demand)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Engine, Job};
-use crate::graph::{TypeId, VertexId, check_edges};
+use crate::graph::{TypeId, VertexId, check_edges, check_uniq_ids, plan_growth};
 use crate::readers::jgf;
 use crate::schedule::{Hold, Schedule, Touch};
 use crate::time::End;
@@ -19,9 +19,9 @@ impl Engine {
         let before = self.graph.len();
         if !self.graph.has_pool_types() {
             let weighs = |vertex| self.weights.weight(&self.graph, vertex) != 0;
-            self.graph.check_uniq_ids(&document.nodes, &document.edges, weighs)?;
+            check_uniq_ids(&self.graph, &document.nodes, &document.edges, weighs)?;
         }
-        let growth = self.graph.plan_growth(&document.nodes, &document.edges)?;
+        let growth = plan_growth(&self.graph, &document.nodes, &document.edges)?;
         self.changes_from_now_on();
         self.graph.grow(growth)?;
         self.count_new(before);

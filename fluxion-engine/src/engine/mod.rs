@@ -352,11 +352,10 @@ impl Engine {
             graph: &self.graph,
             schedule: &self.schedule,
             weights: &self.weights,
-            index: self
-                .index
-                .as_deref()
-                .filter(|index| index.is_of(&self.graph) && !self.graph.has_other_properties()),
-            index_is_fresh: !self.schedule.is_touched() && !self.graph.is_marked(),
+            index: self.index.as_deref().filter(|index| {
+                index.is_of(&self.graph) && !self.graph.changes().has_other_properties()
+            }),
+            index_is_fresh: !self.schedule.is_touched() && !self.graph.changes().is_marked(),
             policy,
             traverser: self.options.traverser,
             now: self.now,
@@ -383,10 +382,10 @@ impl Engine {
                     index.forget_constraints();
                 }
             }
-            _ if self.unindexed == Some(graph.revision()) => {}
+            _ if self.unindexed == Some(graph.changes().revision()) => {}
             _ => {
                 self.index = NodeIndex::new(graph, schedule, self.now).map(Box::new);
-                self.unindexed = Some(graph.revision()).filter(|_| self.index.is_none());
+                self.unindexed = Some(graph.changes().revision()).filter(|_| self.index.is_none());
             }
         }
     }

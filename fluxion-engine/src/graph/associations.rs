@@ -7,65 +7,65 @@
 
 use std::collections::HashMap;
 
-use super::{Graph, VertexId};
+use super::arena::Arena;
+use super::names::Names;
 use crate::Error;
 use crate::limits::ASSOCIATIONS_MAX;
+use crate::vertex::VertexId;
 
 /// By the vertex that leads to others.
-pub(super) type Associations = HashMap<VertexId, Vec<VertexId>>;
+#[derive(Debug, Clone, Default)]
+pub(super) struct Associations(HashMap<VertexId, Vec<VertexId>>);
 
-impl Graph {
+impl Associations {
     /// Vertices that a vertex leads to although others hold them, in the order of its edges.
-    pub fn associates(&self, vertex: VertexId) -> &[VertexId] {
-        if self.associations.is_empty() {
-            &[]
-        } else {
-            self.associations.get(&vertex).map_or(&[], Vec::as_slice)
+    #[inline]
+    pub(super) fn of(&self, vertex: VertexId) -> &[VertexId] {
+        if self.0.is_empty() { &[] } else { self.0.get(&vertex).map_or(&[], Vec::as_slice) }
+    }
+
+    /// True if each vertex is led to by its parent alone.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn len(&self) -> usize {
+        self.0.values().map(Vec::len).sum()
+    }
+
+    /// Adds an edge beside the tree.
+    pub(super) fn add(&mut self, from: VertexId, to: VertexId) {
+        self.0.entry(from).or_default().push(to);
+    }
+
+    /// Forgets the associations of a vertex that is removed. Returns how many there were.
+    pub(super) fn remove(&mut self, vertex: VertexId) -> usize {
+        if self.0.is_empty() {
+            return 0;
         }
-    }
-
-    /// Whether any vertex is led to by more than its parent.
-    pub(crate) fn has_associations(&self) -> bool {
-        !self.associations.is_empty()
-    }
-
-    pub(super) fn associate(&mut self, from: VertexId, to: VertexId) {
-        self.associations.entry(from).or_default().push(to);
-        self.counts.edges += 1;
+        let before = self.len();
+        self.0.remove(&vertex);
+        for targets in self.0.values_mut() {
+            targets.retain(|target| *target != vertex);
+        }
+        before - self.len()
     }
 
     /// Refuses associations below associations.
-    pub(super) fn check_associations(&self) -> Result<(), Error> {
-        if self.associations.is_empty() {
+    pub(super) fn check(&self, arena: &Arena, names: &Names) -> Result<(), Error> {
+        if self.0.is_empty() {
             return Ok(());
         }
-        ASSOCIATIONS_MAX.check(self.associations.values().map(Vec::len).sum(), "graph")?;
-        let targets: Vec<VertexId> = self.associations.values().flatten().copied().collect();
-        for from in self.associations.keys() {
-            let mut at = Some(*from);
-            while let Some(vertex) = at {
-                if targets.contains(&vertex) {
-                    let (from, to) = (self.name(*from), self.name(vertex));
-                    return Err(Error::invalid(format!(
-                        "graph: vertex {to}: has several parents, and {from} is below it"
-                    )));
-                }
-                at = self.parent(vertex);
+        ASSOCIATIONS_MAX.check(self.len(), "graph")?;
+        let targets: Vec<VertexId> = self.0.values().flatten().copied().collect();
+        for from in self.0.keys() {
+            if let Some(vertex) = arena.way_up(*from).find(|above| targets.contains(above)) {
+                let (from, to) = (names.name(arena, *from), names.name(arena, vertex));
+                return Err(Error::invalid(format!(
+                    "graph: vertex {to}: has several parents, and {from} is below it"
+                )));
             }
         }
         Ok(())
-    }
-
-    /// Forgets the associations of a vertex that is removed.
-    pub(super) fn dissociate(&mut self, vertex: VertexId) {
-        if self.associations.is_empty() {
-            return;
-        }
-        let before = self.associations.values().map(Vec::len).sum::<usize>();
-        self.associations.remove(&vertex);
-        for targets in self.associations.values_mut() {
-            targets.retain(|target| *target != vertex);
-        }
-        self.counts.edges -= before - self.associations.values().map(Vec::len).sum::<usize>();
     }
 }

@@ -1,47 +1,26 @@
 //! From the findings of a reader to a graph: vertices one by one, then edges, then the root.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use super::index::Index;
+use super::arena::{Arena, NewVertex};
+use super::associations::Associations;
+use super::machine::{Graph, Parts};
+use super::names::Names;
+use super::pool_types::PoolTypes;
 use super::spanning::{self, Role};
-use super::text::{PropertySet, TextId, Texts};
-use super::{
-    Changes, Cold, Graph, Hot, PoolTypes, Tallies, TypeId, Types, VertexId, flag, units_of,
-};
+use super::text::{PropertySet, TextId};
 use crate::Error;
-use crate::limits::{LEVELS_MAX, UNITS_MAX};
-use crate::pools::Pools;
-
-/// A vertex to be added. Strings are interned before ([`Builder::kind`], [`Builder::text`]), so
-/// that adding a million of them copies none.
-#[derive(Debug, Clone, Copy)]
-pub struct NewVertex {
-    /// Its type.
-    pub kind: TypeId,
-    /// The name without number.
-    pub basename: TextId,
-    /// The name; `None`: basename and id, or the basename alone if the id is -1.
-    pub name: Option<TextId>,
-    /// The number of its kind; -1 if it has none.
-    pub id: i64,
-    /// The number in the document.
-    pub uniq_id: i64,
-    /// The broker rank; -1 if it has none.
-    pub rank: i32,
-    /// How many units it stands for.
-    pub size: u64,
-    /// The unit of its size, as the document names it. Matches ignore it.
-    pub unit: TextId,
-    /// Its properties.
-    pub properties: PropertySet,
-    /// Not marked as down.
-    pub up: bool,
-}
+use crate::limits::LEVELS_MAX;
+use crate::vertex::{TypeId, Types, VertexId};
 
 /// A graph in the making.
 #[derive(Debug)]
 pub struct Builder {
-    graph: Graph,
+    types: Types,
+    arena: Arena,
+    names: Names,
+    associations: Associations,
+    pool_types: PoolTypes,
     /// The edges, as source and target, in the order in which they came.
     edges: Vec<(VertexId, VertexId)>,
     /// No vertex has two of them that lead to it.
@@ -82,26 +61,12 @@ impl Builder {
 
     /// An empty graph with room for this number of vertices.
     pub fn with_capacity(pool_types: PoolTypes, vertices: usize) -> Self {
-        let types = Types::with_builtin();
-        let graph = Graph {
-            types,
-            texts: Texts::default(),
-            hot: Vec::with_capacity(vertices),
-            cold: Vec::with_capacity(vertices),
-            children: Vec::new(),
-            odd_paths: HashMap::new(),
-            other_paths: HashMap::new(),
-            associations: HashMap::new(),
-            index: Index::default(),
-            root: VertexId::NONE,
-            ascending: true,
-            counts: Tallies::default(),
-            pool_types,
-            pools: Pools::default(),
-            changes: Changes::default(),
-        };
         Builder {
-            graph,
+            types: Types::with_builtin(),
+            arena: Arena::with_capacity(vertices),
+            names: Names::default(),
+            associations: Associations::default(),
+            pool_types,
             edges: Vec::with_capacity(vertices),
             is_tree: true,
             paths: GivenPaths::default(),
@@ -110,12 +75,12 @@ impl Builder {
 
     /// The number of a type, new or known.
     pub fn kind(&mut self, name: &str) -> Result<TypeId, Error> {
-        self.graph.types.intern(name)
+        self.types.intern(name)
     }
 
     /// The number of a string, new or known.
     pub fn text(&mut self, text: &str) -> TextId {
-        self.graph.texts.intern(text)
+        self.names.text(text)
     }
 
     /// The number of a set of properties, new or known.
@@ -123,40 +88,40 @@ impl Builder {
         &mut self,
         properties: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> PropertySet {
-        self.graph.texts.intern_set(properties)
+        self.names.properties(properties)
     }
 
     /// Adds a vertex.
     pub fn add(&mut self, vertex: NewVertex) -> Result<VertexId, Error> {
-        self.graph.push(vertex)
+        let too_many = || Error::invalid("graph: more than 2^32-2 vertices");
+        self.arena.push(vertex).ok_or_else(too_many)
     }
 
     /// Number of vertices so far.
     pub fn len(&self) -> usize {
-        self.graph.hot.len()
+        self.arena.len()
     }
 
     /// No vertices so far.
     pub fn is_empty(&self) -> bool {
-        self.graph.hot.is_empty()
+        self.arena.len() == 0
     }
 
     /// The vertices of a type so far, in the order in which they were added.
     pub fn of_kind(&self, kind: TypeId) -> Vec<VertexId> {
-        self.graph.vertices().filter(|vertex| self.graph.kind(*vertex) == kind).collect()
+        self.arena.vertices().filter(|vertex| self.arena.kind(*vertex) == kind).collect()
     }
 
     /// The vertex that holds another, `levels` levels up; 0 is the vertex itself.
     pub fn ancestor(&self, vertex: VertexId, levels: usize) -> Option<VertexId> {
-        (0..levels).try_fold(vertex, |at, _| self.graph.parent(at))
+        (0..levels).try_fold(vertex, |at, _| self.arena.parent(at))
     }
 
     /// Adds a containment edge. The order of a vertex's edges is the order in which its children
     /// are visited. Where several lead to a vertex, [`super::spanning`] has what each is for.
     pub fn edge(&mut self, source: VertexId, target: VertexId) {
-        let parent = &mut self.graph.hot[target.index()].parent;
-        if *parent == VertexId::NONE {
-            *parent = source;
+        if self.arena.parent(target).is_none() {
+            self.arena.set_parent(target, source);
         } else {
             self.is_tree = false;
         }
@@ -165,16 +130,12 @@ impl Builder {
 
     /// The name of a vertex.
     pub fn name(&self, vertex: VertexId) -> String {
-        self.graph.name(vertex).into_owned()
+        self.names.name(&self.arena, vertex).into_owned()
     }
 
     /// Gives a vertex its path in another subsystem than containment.
     pub fn other_path(&mut self, vertex: VertexId, subsystem: &str, path: &str) {
-        let paths = self.graph.other_paths.entry(vertex).or_default();
-        match paths.iter_mut().find(|(known, _)| **known == *subsystem) {
-            Some((_, known)) => *known = path.into(),
-            None => paths.push((subsystem.into(), path.into())),
-        }
+        self.names.set_other_path(vertex, subsystem, path);
     }
 
     /// Sets the path that the document gives a vertex. Not needed where it is the parent's
@@ -184,42 +145,110 @@ impl Builder {
     }
 
     /// The graph, or why it cannot be one.
-    pub fn finish(self) -> Result<Graph, Error> {
-        let Builder { mut graph, mut edges, is_tree, paths } = self;
-        if graph.hot.is_empty() {
+    pub fn finish(mut self) -> Result<Graph, Error> {
+        if self.arena.len() == 0 {
             return Err(Error::invalid("graph: no vertices"));
         }
-        graph.root = root(&graph, &paths)?;
-        if !is_tree || graph.parent(graph.root).is_some() || has_circle(&graph) {
-            graph.check_edges(&edges)?;
+        let root = root(&self.arena, &self.paths)?;
+        if !self.is_tree || self.arena.parent(root).is_some() || has_circle(&self.arena) {
+            self.check_edges()?;
             // A vertex of a recipe has its path by its first edge.
-            graph.span(&mut edges, !paths.spans.is_empty())?;
+            let by_walk = !self.paths.spans.is_empty();
+            self.span(root, by_walk)?;
         }
-        graph.lay_children(&edges);
-        graph.counts.edges += edges.len();
+        let Builder { types, mut arena, mut names, associations, pool_types, edges, paths, .. } =
+            self;
+        arena.lay_children(&edges);
         drop(edges);
-        LEVELS_MAX.check(graph.levels(), "graph")?;
-        graph.check_associations()?;
-        graph.keep_odd_paths(&paths);
-        check_paths(&graph, &paths)?;
-        graph.index_ranks();
-        graph.fill_pools()?;
-        let whole = graph.vertices().filter(|vertex| !graph.is_pool(*vertex));
-        graph.counts.units =
-            whole.fold(0, |sum, vertex| sum.saturating_add(units_of(&graph, vertex)));
-        UNITS_MAX.check(graph.counts.units, "graph")?;
-        Ok(graph)
+        LEVELS_MAX.check(arena.levels(root), "graph")?;
+        associations.check(&arena, &names)?;
+        keep_odd_paths(&arena, &mut names, &paths);
+        check_paths(&arena, &names, &paths)?;
+        Graph::of(Parts { types, arena, names, associations, root, pool_types })
     }
+
+    /// Refuses edges that lead from a vertex to itself, and edges that are there twice.
+    fn check_edges(&self) -> Result<(), Error> {
+        let mut seen = HashSet::with_capacity(self.edges.len());
+        for (source, target) in &self.edges {
+            if source == target {
+                return Err(Error::invalid(format!(
+                    "edge: {} leads to itself",
+                    told(&self.arena, &self.names, *source)
+                )));
+            }
+            if !seen.insert((source, target)) {
+                let (source, target) = (
+                    told(&self.arena, &self.names, *source),
+                    told(&self.arena, &self.names, *target),
+                );
+                return Err(Error::invalid(format!("edge: {source} to {target}: is there twice")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the edges that form the tree, and notes the roles of the others. An edge that leads up
+    /// further than to what holds its source directly closes a circle, and is refused.
+    fn span(&mut self, root: VertexId, by_walk: bool) -> Result<(), Error> {
+        let roles = if by_walk {
+            let pairs: Vec<(usize, usize)> =
+                self.edges.iter().map(|(from, to)| (from.index(), to.index())).collect();
+            spanning::roles(self.arena.len(), &pairs, &[root.index()])
+        } else {
+            let mut is_seen = vec![false; self.arena.len()];
+            let mut has_parent =
+                |target: VertexId| std::mem::replace(&mut is_seen[target.index()], true);
+            self.edges
+                .iter()
+                .map(|(_, target)| if has_parent(*target) { Role::Beside } else { Role::Tree })
+                .collect()
+        };
+        self.arena.clear_parents();
+        for ((source, target), role) in self.edges.iter().zip(&roles) {
+            match role {
+                Role::Tree => self.arena.set_parent(*target, *source),
+                Role::Beside => {
+                    self.associations.add(*source, *target);
+                    self.arena.count_edges(1);
+                }
+                Role::Back => {
+                    self.arena.lead_back(*source);
+                }
+                Role::Unreached => self.arena.count_edges(1),
+            }
+        }
+        let leads_up = |(source, target): &(VertexId, VertexId)| {
+            self.arena.parent(*source) != Some(*target)
+                && self.arena.way_up(*source).any(|above| above == *target)
+        };
+        let is_beside = |role: &Role| matches!(role, Role::Back | Role::Beside);
+        let closing =
+            self.edges.iter().zip(&roles).find(|(edge, role)| is_beside(role) && leads_up(edge));
+        if let Some(((source, target), _)) = closing {
+            let (source, target) =
+                (told(&self.arena, &self.names, *source), told(&self.arena, &self.names, *target));
+            return Err(Error::invalid(format!("edge: {source} to {target}: closes a circle")));
+        }
+        let mut roles = roles.iter();
+        self.edges.retain(|_| roles.next() == Some(&Role::Tree));
+        Ok(())
+    }
+}
+
+/// The words of an error for a vertex.
+fn told(arena: &Arena, names: &Names, vertex: VertexId) -> String {
+    format!("vertex {} ({})", arena.uniq_id(vertex), names.name(arena, vertex))
 }
 
 /// The vertex that holds all others: the one with a path of one component, else the one without a
 /// parent.
-fn root(graph: &Graph, paths: &GivenPaths) -> Result<VertexId, Error> {
+fn root(arena: &Arena, paths: &GivenPaths) -> Result<VertexId, Error> {
     let is_root = |vertex: &VertexId| match paths.get(*vertex) {
         Some(path) => path.matches('/').count() == 1,
-        None => graph.parent(*vertex).is_none(),
+        None => arena.parent(*vertex).is_none(),
     };
-    let mut roots = graph.vertices().filter(is_root);
+    let mut roots = arena.vertices().filter(is_root);
     match (roots.next(), roots.next()) {
         (Some(root), None) => Ok(root),
         (None, _) => Err(Error::invalid("graph: no root")),
@@ -228,9 +257,9 @@ fn root(graph: &Graph, paths: &GivenPaths) -> Result<VertexId, Error> {
 }
 
 /// Whether some vertex lies below itself.
-fn has_circle(graph: &Graph) -> bool {
-    let mut seen_from = vec![VertexId::NONE; graph.hot.len()];
-    for start in graph.vertices() {
+fn has_circle(arena: &Arena) -> bool {
+    let mut seen_from = vec![VertexId::NONE; arena.len()];
+    for start in arena.vertices() {
         let mut at = Some(start);
         while let Some(vertex) = at {
             let seen = std::mem::replace(&mut seen_from[vertex.index()], start);
@@ -238,183 +267,66 @@ fn has_circle(graph: &Graph) -> bool {
                 return true;
             }
             // The way up from here was followed before.
-            at = if seen == VertexId::NONE { graph.parent(vertex) } else { None };
+            at = if seen == VertexId::NONE { arena.parent(vertex) } else { None };
         }
     }
     false
 }
 
-impl Graph {
-    /// Stores a vertex without edges.
-    pub(super) fn push(&mut self, vertex: NewVertex) -> Result<VertexId, Error> {
-        let id = VertexId::next(self.hot.len())
-            .ok_or_else(|| Error::invalid("graph: more than 2^32-2 vertices"))?;
-        self.changes.revision += 1;
-        self.hot.push(Hot {
-            id: vertex.id,
-            size: vertex.size,
-            parent: VertexId::NONE,
-            child_from: 0,
-            child_count: 0,
-            child_room: 0,
-            kind: vertex.kind,
-            flags: if vertex.up { 0 } else { flag::DOWN },
-        });
-        self.cold.push(Cold {
-            uniq_id: vertex.uniq_id,
-            basename: vertex.basename,
-            name: vertex.name,
-            unit: vertex.unit,
-            properties: vertex.properties,
-            rank: vertex.rank,
-        });
-        Ok(id)
-    }
-
-    /// Refuses edges that lead from a vertex to itself, and edges that are there twice.
-    fn check_edges(&self, edges: &[(VertexId, VertexId)]) -> Result<(), Error> {
-        let mut seen = HashSet::with_capacity(edges.len());
-        for (source, target) in edges {
-            if source == target {
-                return Err(Error::invalid(format!(
-                    "edge: {} leads to itself",
-                    self.told(*source)
-                )));
-            }
-            if !seen.insert((source, target)) {
-                let (source, target) = (self.told(*source), self.told(*target));
-                return Err(Error::invalid(format!("edge: {source} to {target}: is there twice")));
-            }
-        }
-        Ok(())
-    }
-
-    /// What an error calls a vertex.
-    fn told(&self, vertex: VertexId) -> String {
-        format!("vertex {} ({})", self.uniq_id(vertex), self.name(vertex))
-    }
-
-    /// Keeps the edges that form the tree, and notes the roles of the others. An edge that leads up
-    /// further than to what holds its source directly closes a circle, and is refused.
-    fn span(&mut self, edges: &mut Vec<(VertexId, VertexId)>, by_walk: bool) -> Result<(), Error> {
-        let roles = if by_walk {
-            let pairs: Vec<(usize, usize)> =
-                edges.iter().map(|(from, to)| (from.index(), to.index())).collect();
-            spanning::roles(self.hot.len(), &pairs, &[self.root.index()])
-        } else {
-            let mut is_seen = vec![false; self.hot.len()];
-            let mut has_parent =
-                |target: VertexId| std::mem::replace(&mut is_seen[target.index()], true);
-            edges
-                .iter()
-                .map(|(_, target)| if has_parent(*target) { Role::Beside } else { Role::Tree })
-                .collect()
-        };
-        self.hot.iter_mut().for_each(|vertex| vertex.parent = VertexId::NONE);
-        for ((source, target), role) in edges.iter().zip(&roles) {
-            match role {
-                Role::Tree => self.hot[target.index()].parent = *source,
-                Role::Beside => self.associate(*source, *target),
-                Role::Back => {
-                    self.hot[source.index()].flags |= flag::BACK;
-                    self.counts.edges += 1;
-                }
-                Role::Unreached => self.counts.edges += 1,
-            }
-        }
-        let leads_up = |(source, target): &(VertexId, VertexId)| {
-            self.parent(*source) != Some(*target)
-                && self.way_up(*source).any(|above| above == *target)
-        };
-        let is_beside = |role: &Role| matches!(role, Role::Back | Role::Beside);
-        let closing =
-            edges.iter().zip(&roles).find(|(edge, role)| is_beside(role) && leads_up(edge));
-        if let Some(((source, target), _)) = closing {
-            let (source, target) = (self.told(*source), self.told(*target));
-            return Err(Error::invalid(format!("edge: {source} to {target}: closes a circle")));
-        }
-        let mut roles = roles.iter();
-        edges.retain(|_| roles.next() == Some(&Role::Tree));
-        Ok(())
-    }
-
-    /// Lays the children of each vertex side by side. Parents are set already.
-    fn lay_children(&mut self, edges: &[(VertexId, VertexId)]) {
-        for (parent, _) in edges {
-            self.hot[parent.index()].child_count += 1;
-        }
-        let mut from = 0;
-        for vertex in &mut self.hot {
-            vertex.child_from = from;
-            vertex.child_room = vertex.child_count;
-            from += vertex.child_count;
-            vertex.child_count = 0;
-        }
-        self.children = vec![VertexId::NONE; edges.len()];
-        for (parent, child) in edges {
-            let above = &mut self.hot[parent.index()];
-            self.children[(above.child_from + above.child_count) as usize] = *child;
-            above.child_count += 1;
-        }
-        self.ascending = self.vertices().all(|vertex| self.children(vertex).is_sorted());
-    }
-
-    /// Remembers the paths that do not follow from names.
-    fn keep_odd_paths(&mut self, given: &GivenPaths) {
-        for vertex in self.vertices() {
-            if let Some(path) = given.get(vertex)
-                && !self.follows(vertex, path, given)
-            {
-                self.odd_paths.insert(vertex, path.into());
-            }
+/// Remembers the paths that do not follow from names.
+fn keep_odd_paths(arena: &Arena, names: &mut Names, given: &GivenPaths) {
+    for vertex in arena.vertices() {
+        if let Some(path) = given.get(vertex)
+            && !follows(arena, names, vertex, path, given)
+        {
+            names.keep_path(vertex, path);
         }
     }
+}
 
-    fn follows(&self, vertex: VertexId, path: &str, given: &GivenPaths) -> bool {
-        let Some(front) =
-            path.strip_suffix(&*self.name(vertex)).and_then(|rest| rest.strip_suffix('/'))
-        else {
-            return false;
-        };
-        match self.parent(vertex) {
-            None => front.is_empty(),
-            Some(above) => match given.get(above) {
-                Some(above) => front == above,
-                None => *front == *self.path(above),
-            },
-        }
+fn follows(arena: &Arena, names: &Names, vertex: VertexId, path: &str, given: &GivenPaths) -> bool {
+    let name = names.name(arena, vertex);
+    let Some(front) = path.strip_suffix(&*name).and_then(|rest| rest.strip_suffix('/')) else {
+        return false;
+    };
+    match arena.parent(vertex) {
+        None => front.is_empty(),
+        Some(above) => match given.get(above) {
+            Some(above) => front == above,
+            None => *front == *names.path(arena, above),
+        },
     }
 }
 
 /// Refuses two vertices of one rank at one path, where the document gives paths: nothing could
 /// tell them apart.
-fn check_paths(graph: &Graph, given: &GivenPaths) -> Result<(), Error> {
+fn check_paths(arena: &Arena, names: &Names, given: &GivenPaths) -> Result<(), Error> {
     if given.spans.is_empty() {
         return Ok(());
     }
     let twice = |vertex: VertexId| {
-        let path = graph.path(vertex);
+        let path = names.path(arena, vertex);
         Err(Error::invalid(format!(
             "graph: {}: path {path}: another vertex of its rank has it",
-            graph.told(vertex)
+            told(arena, names, vertex)
         )))
     };
-    if !graph.odd_paths.is_empty() {
-        let mut seen = HashSet::with_capacity(graph.hot.len());
+    if !names.are_enough() {
+        let mut seen = HashSet::with_capacity(arena.len());
         let mut is_taken = |vertex: &VertexId| {
-            given.get(*vertex).is_some_and(|path| !seen.insert((path, graph.rank(*vertex))))
+            given.get(*vertex).is_some_and(|path| !seen.insert((path, arena.rank(*vertex))))
         };
-        return graph.vertices().find(|vertex| is_taken(vertex)).map_or(Ok(()), twice);
+        return arena.vertices().find(|vertex| is_taken(vertex)).map_or(Ok(()), twice);
     }
     // Paths follow from names, so that only siblings can have the same.
     let mut keys = Vec::new();
-    for vertex in graph.vertices() {
+    for vertex in arena.vertices() {
         let key = |child: &VertexId| {
-            let cold = &graph.cold[child.index()];
-            (cold.name, cold.rank, cold.basename, graph.id(*child), *child)
+            let (name, basename) = (arena.name(*child), arena.basename(*child));
+            (name, arena.rank(*child), basename, arena.id(*child), *child)
         };
         keys.clear();
-        keys.extend(graph.children(vertex).iter().map(key));
+        keys.extend(arena.children(vertex).iter().map(key));
         keys.sort_unstable();
         let same = keys.windows(2).find(|pair| {
             let [one, other] = pair else { return false };

@@ -129,8 +129,8 @@ impl Pools {
         self.outlook.forget();
     }
 
-    /// Adds a node.
-    pub(crate) fn insert_row(&mut self, rank: u32, vertex: VertexId, up: bool) {
+    /// Adds a node. Returns its row.
+    pub(crate) fn insert_row(&mut self, rank: u32, vertex: VertexId, up: bool) -> usize {
         let row = self.ledger.insert_row(rank, vertex, up);
         self.admitted.forget();
         self.timelines.insert(row);
@@ -139,6 +139,7 @@ impl Pools {
         self.outlook.forget();
         self.fills.insert_row(row, rank);
         self.gains.note(rank);
+        row
     }
 
     /// Removes a node, and returns the claims there, which hold nothing any more.

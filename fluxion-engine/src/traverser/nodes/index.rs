@@ -57,7 +57,7 @@ impl NodeIndex {
         let places = Places::new(graph, nodes);
         let kinds = Kinds::new(graph, &places, &outside)?;
         let mut index = NodeIndex {
-            revision: graph.revision(),
+            revision: graph.changes().revision(),
             places,
             kinds,
             planned: Bits::default(),
@@ -104,7 +104,7 @@ impl NodeIndex {
 
     /// Whether the graph is the one of which this is the index.
     pub(crate) fn is_of(&self, graph: &Graph) -> bool {
-        self.revision == graph.revision()
+        self.revision == graph.changes().revision()
     }
 
     /// Forgets which nodes constraints admit: properties have changed.

@@ -3,10 +3,13 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::spanning::{self, Role};
-use super::{Graph, NewVertex, TextId, TypeId, VertexId, flag, units_of};
+use super::{Graph, rows, units_of};
+use crate::graph::arena::NewVertex;
+use crate::graph::spanning::{self, Role};
+use crate::graph::text::TextId;
 use crate::limits::{LEVELS_MAX, UNITS_MAX, VERTICES_MAX};
 use crate::pools::Claim;
+use crate::vertex::{TypeId, VertexId};
 use crate::{Error, Reason};
 
 /// A vertex as a document has it, defaults filled in.
@@ -127,20 +130,51 @@ pub(crate) fn check_edges(nodes: &[NodeText<'_>], edges: &[(usize, usize)]) -> R
     }
 }
 
-impl Graph {
-    /// How to add vertices that are not there yet, with edges as pairs of indices into them; an
-    /// error if that is not possible. A vertex is there if one of its path and rank is.
-    pub(crate) fn plan_growth<'a>(
-        &self,
-        nodes: &'a [NodeText<'a>],
-        edges: &[(usize, usize)],
-    ) -> Result<Enlargement<'a>, Error> {
-        let addition = addition(self, nodes, edges);
-        let order = addition.order()?;
-        check(self, &addition, &order)?;
-        Ok(Enlargement { addition, order })
-    }
+/// How to add vertices that are not there yet, with edges as pairs of indices into them; an
+/// error if that is not possible. A vertex is there if one of its path and rank is.
+pub(crate) fn plan_growth<'a>(
+    graph: &Graph,
+    nodes: &'a [NodeText<'a>],
+    edges: &[(usize, usize)],
+) -> Result<Enlargement<'a>, Error> {
+    let addition = addition(graph, nodes, edges);
+    let order = addition.order()?;
+    check(graph, &addition, &order)?;
+    Ok(Enlargement { addition, order })
+}
 
+/// As upstream, which keeps the edges below a vertex by weight and `uniq_id`: two of one weight
+/// cannot have the same, and new ones weigh nothing. `weighs`: whether a grant gave the edge to
+/// this vertex a weight.
+pub(crate) fn check_uniq_ids(
+    graph: &Graph,
+    nodes: &[NodeText<'_>],
+    edges: &[(usize, usize)],
+    weighs: impl Fn(VertexId) -> bool,
+) -> Result<(), Error> {
+    let addition = addition(graph, nodes, edges);
+    let mut new = HashSet::new();
+    // By vertex that is there already, the ids that its children have.
+    let mut taken: HashMap<VertexId, HashSet<i64>> = HashMap::new();
+    for (parent, at) in addition.edges.iter().filter(|(_, at)| !addition.placed.contains_key(at)) {
+        let uniq_id = nodes[*at].uniq_id;
+        let is_taken = addition.placed.get(parent).is_some_and(|above| {
+            let ids = taken.entry(*above).or_insert_with(|| {
+                let plain = graph.children(*above).iter().filter(|child| !weighs(**child));
+                plain.map(|child| graph.uniq_id(*child)).collect()
+            });
+            ids.contains(&uniq_id)
+        });
+        if is_taken || !new.insert((*parent, uniq_id)) {
+            let text =
+                format!("graph: vertex {}: uniq_id {uniq_id}: a sibling has it", nodes[*at].path);
+            return Err(Error { reason: Reason::Exists, text });
+        }
+    }
+    Ok(())
+}
+
+impl Graph {
     /// Adds vertices as planned; nothing else may have changed since.
     pub(crate) fn grow(&mut self, growth: Enlargement<'_>) -> Result<(), Error> {
         let Enlargement { mut addition, order } = growth;
@@ -149,50 +183,14 @@ impl Graph {
                 continue;
             }
             let parent = parent.map(|parent| addition.placed[&parent]);
-            let id = self.insert(&addition.nodes[at], parent)?;
+            let id = insert(self, &addition.nodes[at], parent)?;
             if addition.leads_back[at] {
-                self.hot[id.index()].flags |= flag::BACK;
-                self.counts.edges += 1;
+                self.arena.lead_back(id);
             }
             if !self.is_pool(id) {
-                self.counts.units = self.counts.units.saturating_add(units_of(self, id));
+                self.wholes.units = self.wholes.units.saturating_add(units_of(self, id));
             }
             addition.placed.insert(at, id);
-        }
-        Ok(())
-    }
-
-    /// As upstream, which keeps the edges below a vertex by weight and `uniq_id`: two of one weight
-    /// cannot have the same, and new ones weigh nothing. `weighs`: whether a grant gave the edge to
-    /// this vertex a weight.
-    pub(crate) fn check_uniq_ids(
-        &self,
-        nodes: &[NodeText<'_>],
-        edges: &[(usize, usize)],
-        weighs: impl Fn(VertexId) -> bool,
-    ) -> Result<(), Error> {
-        let addition = addition(self, nodes, edges);
-        let mut new = HashSet::new();
-        // By vertex that is there already, the ids that its children have.
-        let mut taken: HashMap<VertexId, HashSet<i64>> = HashMap::new();
-        for (parent, at) in
-            addition.edges.iter().filter(|(_, at)| !addition.placed.contains_key(at))
-        {
-            let uniq_id = nodes[*at].uniq_id;
-            let is_taken = addition.placed.get(parent).is_some_and(|above| {
-                let ids = taken.entry(*above).or_insert_with(|| {
-                    let plain = self.children(*above).iter().filter(|child| !weighs(**child));
-                    plain.map(|child| self.uniq_id(*child)).collect()
-                });
-                ids.contains(&uniq_id)
-            });
-            if is_taken || !new.insert((*parent, uniq_id)) {
-                let text = format!(
-                    "graph: vertex {}: uniq_id {uniq_id}: a sibling has it",
-                    nodes[*at].path
-                );
-                return Err(Error { reason: Reason::Exists, text });
-            }
         }
         Ok(())
     }
@@ -207,104 +205,61 @@ impl Graph {
             )));
         };
         let mut losers = Vec::new();
-        self.changes.revision += 1;
+        self.changes.of_vertices();
         // Children first, so that a pool still finds its node's row.
         for id in self.subtree(top).into_iter().rev() {
             if self.is_pool(id) {
-                self.drop_pool(id);
+                rows::drop_pool(self, id);
             } else {
-                drop_whole(self, id);
-                self.counts.units = self.counts.units.saturating_sub(units_of(self, id));
+                rows::drop_whole(self, id);
+                self.wholes.units = self.wholes.units.saturating_sub(units_of(self, id));
             }
             if let Some(row) = self.position_of(id) {
                 losers.extend(self.pools.remove_row(row).iter().map(|claim: &Claim| claim.job));
             }
-            self.unindex_rank(id);
-            self.dissociate(id);
-            self.counts.gone += 1;
-            self.counts.edges -= if self.leads_back(id) { 2 } else { 1 };
-            self.hot[id.index()].flags |= flag::GONE;
+            self.ranks.remove(&self.arena, id);
+            let beside = self.associations.remove(id);
+            self.arena.uncount_edges(beside);
+            self.arena.remove(id);
         }
-        let (from, count) =
-            (self.hot[parent.index()].child_from as usize, self.children(parent).len());
-        let list = &mut self.children[from..from + count];
-        if let Some(at) = list.iter().position(|child| *child == top) {
-            list[at..].rotate_left(1);
-            self.hot[parent.index()].child_count -= 1;
-        }
-        self.hot[top.index()].parent = VertexId::NONE;
+        self.arena.unlink(top, parent);
         Ok(losers)
-    }
-
-    /// The type's number, and a new one if it is not known.
-    pub(crate) fn intern(&mut self, kind: &str) -> Result<TypeId, Error> {
-        self.types.intern(kind)
-    }
-
-    fn insert(&mut self, node: &NodeText<'_>, parent: Option<VertexId>) -> Result<VertexId, Error> {
-        let vertex = NewVertex {
-            kind: self.types.intern(&node.kind)?,
-            basename: self.texts.intern(&node.basename),
-            name: Some(self.texts.intern(&node.name)),
-            id: node.id,
-            uniq_id: node.uniq_id,
-            rank: node.rank,
-            size: node.size,
-            unit: TextId::EMPTY,
-            properties: self
-                .texts
-                .intern_set(node.properties.iter().map(|(name, value)| (&**name, &**value))),
-            up: node.up,
-        };
-        let id = self.push(vertex)?;
-        if let Some(parent) = parent {
-            self.link(parent, id);
-            if *self.path(id) != *node.path {
-                self.odd_paths.insert(id, (&*node.path).into());
-            }
-        }
-        self.index_rank(id);
-        self.enter_row(id)?;
-        if self.has_pool_types() {
-            self.enter_pool(id)?;
-        }
-        Ok(id)
-    }
-
-    /// Adds an edge. Where there is no room left beside the other children they all move to the end
-    /// of the array, with twice the room, so that adding node after node does not copy the machine
-    /// each time.
-    pub(super) fn link(&mut self, parent: VertexId, child: VertexId) {
-        let above = self.hot[parent.index()];
-        let (from, count) = (above.child_from as usize, above.child_count as usize);
-        if above.child_count == above.child_room {
-            let room = (count * 2).max(4);
-            let start = self.children.len();
-            self.children.extend_from_within(from..from + count);
-            self.children.resize(start + room, VertexId::NONE);
-            let above = &mut self.hot[parent.index()];
-            above.child_from = u32::try_from(start).expect("no more edges than 32 bits count");
-            above.child_room = u32::try_from(room).expect("no more edges than 32 bits count");
-        }
-        let above = &mut self.hot[parent.index()];
-        self.children[(above.child_from + above.child_count) as usize] = child;
-        above.child_count += 1;
-        self.hot[child.index()].parent = parent;
-        self.counts.edges += 1;
     }
 }
 
-/// A vertex is removed: it counts no more among those that are handed out whole.
-fn drop_whole(graph: &mut Graph, id: VertexId) {
-    let has_node = graph
-        .parent(id)
-        .is_some_and(|above| graph.is_node(above) && graph.position_of(above).is_some());
-    if graph.parent(id).is_some() && !has_node && graph.is_pool_type(graph.kind_name(id)) {
-        let at = graph.kind(id).index();
-        if let Some(count) = graph.counts.whole.get_mut(at) {
-            *count = count.saturating_sub(1);
+fn insert(
+    graph: &mut Graph,
+    node: &NodeText<'_>,
+    parent: Option<VertexId>,
+) -> Result<VertexId, Error> {
+    let vertex = NewVertex {
+        kind: graph.types.intern(&node.kind)?,
+        basename: graph.names.text(&node.basename),
+        name: Some(graph.names.text(&node.name)),
+        id: node.id,
+        uniq_id: node.uniq_id,
+        rank: node.rank,
+        size: node.size,
+        unit: TextId::EMPTY,
+        properties: graph
+            .names
+            .properties(node.properties.iter().map(|(name, value)| (&**name, &**value))),
+        up: node.up,
+    };
+    let id = graph.arena.push(vertex).ok_or_else(rows::too_many_vertices)?;
+    graph.changes.of_vertices();
+    if let Some(parent) = parent {
+        graph.arena.link(parent, id);
+        if *graph.path(id) != *node.path {
+            graph.names.keep_path(id, &node.path);
         }
     }
+    graph.ranks.add(&graph.arena, id);
+    rows::enter_row(graph, id)?;
+    if graph.has_pool_types() {
+        rows::enter_pool(graph, id)?;
+    }
+    Ok(id)
 }
 
 fn addition<'a>(
@@ -328,10 +283,10 @@ fn check(
     VERTICES_MAX.check(graph.len() + nodes.len() - placed.len(), "graph")?;
     graph.types.check_room_for(nodes.iter().map(|node| &*node.kind))?;
     let mut node_ranks = HashMap::new();
-    let mut units = graph.counts.units;
+    let mut units = graph.wholes.units;
     let sources: HashSet<usize> = edges.iter().map(|(source, _)| *source).collect();
     let mut levels: HashMap<usize, usize> =
-        placed.iter().map(|(at, id)| (*at, graph.level(*id))).collect();
+        placed.iter().map(|(at, id)| (*at, graph.arena.level(*id))).collect();
     for (at, parent) in order.iter().filter(|(at, _)| !placed.contains_key(at)) {
         let node = &nodes[*at];
         let wrong = |what: &str| Error::invalid(format!("graph: vertex {}: {what}", node.path));
@@ -357,7 +312,7 @@ fn check(
             return Err(wrong("another node has its rank"));
         }
         let parent = graph.types.get(&above.kind).unwrap_or(TypeId::SLOT);
-        if graph.is_pool_below(&node.kind, parent)
+        if graph.pool_types.have_below(&node.kind, parent)
             && above.kind == "node"
             && above.rank >= 0
             && sources.contains(at)

@@ -29,6 +29,7 @@
 
 mod admitted;
 mod bits;
+mod book;
 mod constraint;
 mod effort;
 mod engine;
@@ -51,11 +52,16 @@ mod tree;
 mod vertex;
 mod writer;
 
-pub use engine::{
-    Engine, EvenSupply, Explanation, Grant, JobInfo, JobMode, Later, LevelReport, LevelSupply,
-    MatchOp, Moved, NodeUsage, Options, PartReport, PoolSupply, PoolUsage, ShapeReport, Supply,
-    TogetherSupply, UpdateReader, Updated,
+pub use book::job::{JobInfo, JobMode};
+pub use engine::Engine;
+pub use engine::moving::{Later, Moved};
+pub use engine::op::{Grant, MatchOp};
+pub use engine::options::Options;
+pub use engine::report::{
+    EvenSupply, Explanation, LevelReport, LevelSupply, NodeUsage, PartReport, PoolSupply,
+    PoolUsage, ShapeReport, Supply, TogetherSupply,
 };
+pub use engine::update::{UpdateReader, Updated};
 pub use error::{Error, Reason};
 pub use policy::Policy;
 pub use time::{EVENTUALLY, End, NOW_MAX, WINDOW_SECONDS};

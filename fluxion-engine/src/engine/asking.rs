@@ -6,113 +6,27 @@
 //! types that are exclusive from then on. All else that is written is an index, which is made again
 //! when it is needed.
 
-use std::sync::Arc;
-
-use super::{Engine, Job};
-use crate::graph::TypeId;
-use crate::traverser::Left;
-use crate::writer::Writer;
-
-/// A defect, where a test asks for one. Elsewhere nothing.
-#[cfg(test)]
-pub(super) fn defect(place: &'static str) {
-    assert!(tests::WANTED.get() != Some(place), "{place}: a defect, as wanted");
-}
-
-#[cfg(not(test))]
-#[inline]
-pub(super) fn defect(_: &'static str) {}
-
-/// How far the call has come that runs now.
-#[derive(Debug, Clone, Default)]
-pub(super) enum Call {
-    /// No call runs.
-    #[default]
-    None,
-    /// The call has changed nothing but this.
-    Asks(Before),
-    /// The call takes a place for a job, and has changed nothing else.
-    Takes(Box<Taking>),
-    /// The call has begun to change jobs, vertices or the graph.
-    Changes,
-}
-
-/// The state before a job takes a place.
-#[derive(Debug, Clone)]
-pub(super) struct Taking {
-    before: Before,
-    job: u64,
-    /// An older job of the same id.
-    older: Option<Arc<Job>>,
-    lost: Vec<(u64, Arc<Job>)>,
-}
-
-/// Values that a question may have changed when it panics, as they were before.
-#[derive(Debug, Clone)]
-pub(super) struct Before {
-    writer: Writer,
-    exclusive_kinds: Vec<TypeId>,
-    next_job: u64,
-    left: Left,
-}
-
-impl Call {
-    /// The job has its place: a later panic of the call cannot be taken back.
-    pub(super) fn has_taken(&mut self) {
-        if let Call::Takes(_) = self {
-            *self = Call::Changes;
-        }
-    }
-}
+use super::{Before, Engine};
+use crate::Error;
 
 impl Engine {
     /// Begins a call, and ends the one before: a panic until it changes something can be taken back
     /// by [`Engine::take_back_question`].
     pub fn begin_call(&mut self) {
-        self.call = Call::Asks(Before {
-            writer: self.writer.clone(),
-            exclusive_kinds: self.exclusive_kinds.clone(),
-            next_job: self.next_job,
-            left: self.left.get(),
-        });
+        self.call = Some(self.before());
+        self.book.set_called(true);
     }
 
     /// Runs a question as a call, or as a part of the call that runs already.
     pub fn asking<T>(&mut self, question: impl FnOnce(&mut Engine) -> T) -> T {
-        if !matches!(self.call, Call::None) {
+        if self.book.is_called() {
             return question(self);
         }
         self.begin_call();
         let answer = question(self);
-        self.call = Call::None;
+        self.book.set_called(false);
+        self.call = None;
         answer
-    }
-
-    /// Has to be called before a call changes anything: a panic after this cannot be taken back.
-    #[inline]
-    pub(super) fn changes_from_now_on(&mut self) {
-        if let Call::Asks(_) = self.call {
-            self.call = Call::Changes;
-        }
-    }
-
-    /// Has to be called before a job takes a place that was found: until the call changes anything
-    /// else, the job can be dropped again.
-    pub(super) fn takes_from_now_on(&mut self, job: u64) {
-        // Where a graph has grown or shrunk under jobs, what planners make of it does not follow
-        // from the jobs that there are, and neither does the use that a job with gaps leaves behind.
-        if !self.follows_from_jobs {
-            return self.changes_from_now_on();
-        }
-        self.call = match std::mem::take(&mut self.call) {
-            Call::Asks(before) => Call::Takes(Box::new(Taking {
-                before,
-                job,
-                older: self.jobs.get(&job).cloned(),
-                lost: self.lost.clone(),
-            })),
-            other => other,
-        };
     }
 
     /// After a panic that was caught: restores the state from before the call that has panicked, if
@@ -120,52 +34,58 @@ impl Engine {
     /// engine cannot be relied on.
     #[must_use]
     pub fn take_back_question(&mut self) -> bool {
-        let before = match std::mem::take(&mut self.call) {
-            Call::Asks(before) => before,
-            Call::Takes(taking) => take_back(self, *taking),
-            Call::None | Call::Changes => return false,
+        let Some(before) = self.call.take().filter(|_| self.book.take_back()) else {
+            return false;
         };
-        let Before { writer, exclusive_kinds, next_job, left } = before;
-        (self.writer, self.exclusive_kinds, self.next_job) = (writer, exclusive_kinds, next_job);
-        self.left.set(left);
-        (self.index, self.unindexed, self.memo.read) = (None, None, None);
-        self.graph.pools.forget_indexes();
+        self.restore(before);
+        self.searches.forget();
+        self.memo.forget_spec();
         true
     }
-}
 
-/// Drops a job that has taken a part of its place, and counts all others again.
-fn take_back(engine: &mut Engine, taking: Taking) -> Before {
-    let Taking { before, job, older, lost } = taking;
-    engine.jobs.remove(&job);
-    if let Some(older) = older {
-        engine.jobs.insert(job, older);
+    /// Begins a trial: all that is done in it is taken back at its end. There is one at a time.
+    pub fn begin_trial(&mut self) -> Result<(), Error> {
+        self.book.begin_trial()?;
+        self.trial = Some(self.before());
+        Ok(())
     }
-    engine.lost = lost;
-    engine.follows_from_jobs = true;
-    engine.graph.pools.drop_job(job);
-    engine.schedule.clear(&engine.graph);
-    let lost = engine.lost.iter().map(|(_, job)| job);
-    for job in engine.jobs.values().chain(lost) {
-        for touch in &job.touches {
-            engine.schedule.add(&engine.graph, job.term, touch);
+
+    /// Ends a trial: all is as it was when it began.
+    pub fn end_trial(&mut self) -> Result<(), Error> {
+        self.book.end_trial()?;
+        if let Some(mut before) = self.trial.take() {
+            before.left = self.searches.left();
+            self.restore(before);
+        }
+        self.searches.go_back(self.book.now());
+        Ok(())
+    }
+
+    /// The values beside the book as they are.
+    fn before(&self) -> Before {
+        Before {
+            writer: self.writer.clone(),
+            exclusive_kinds: self.searches.exclusive_kinds().to_vec(),
+            next_job: self.next_job,
+            left: self.searches.left(),
         }
     }
-    before
+
+    fn restore(&mut self, before: Before) {
+        let Before { writer, exclusive_kinds, next_job, left } = before;
+        (self.writer, self.next_job) = (writer, next_job);
+        self.searches.set_exclusive_kinds(exclusive_kinds);
+        self.searches.set_left(left);
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    use super::*;
+    use crate::engine::Engine;
+    use crate::engine::defects::WANTED;
     use crate::{MatchFormat, MatchOp};
-
-    thread_local! {
-        /// Where there is to be a defect.
-        pub(super) static WANTED: Cell<Option<&'static str>> = const { Cell::new(None) };
-    }
 
     /// Two nodes with two cores and, where that is a pool, memory.
     fn machine(policy: &str, format: &str, pools: &str) -> Engine {
@@ -208,35 +128,27 @@ mod tests {
 
     /// All of the book, and of what else answers follow from.
     fn state(engine: &Engine) -> String {
-        let Engine {
-            schedule,
-            weights,
-            writer,
-            exclusive_kinds,
-            jobs,
-            ended,
-            lost,
-            next_job,
-            now,
-            nodes_up,
-            ..
-        } = engine;
-        let pools = &engine.graph.pools;
+        let Engine { book, searches, writer, next_job, .. } = engine;
+        let (graph, jobs) = (book.graph(), book.jobs());
         let of_row = |row| {
-            let placed =
-                jobs.iter().map(|(id, _)| pools.ledger().placed(row, *id).collect::<Vec<_>>());
-            format!("{:?} {:?}", pools.ledger().uses(row), placed.collect::<Vec<_>>())
+            let ledger = graph.pools.ledger();
+            let placed = jobs.iter().map(|(id, _)| ledger.placed(row, id).collect::<Vec<_>>());
+            format!("{:?} {:?}", ledger.uses(row), placed.collect::<Vec<_>>())
         };
-        let rows: Vec<String> = (0..pools.len()).map(of_row).collect();
+        let rows: Vec<String> = (0..graph.pools.len()).map(of_row).collect();
         let held: Vec<String> = jobs.iter().map(|job| format!("{job:?}")).collect();
-        let ended: Vec<String> = ended.iter().map(|job| format!("{job:?}")).collect();
-        let vertices = engine
-            .graph
+        let vertices = graph
             .vertices()
-            .map(|vertex| (schedule.planner(vertex), schedule.holds(vertex)));
+            .map(|vertex| (book.schedule().planner(vertex), book.schedule().holds(vertex)));
         let vertices: Vec<String> = vertices.map(|of| format!("{of:?}")).collect();
         format!(
-            "{vertices:?} {weights:?} {writer:?} {exclusive_kinds:?} {held:?} {ended:?} {lost:?} {rows:?} {next_job} {now} {nodes_up}"
+            "{vertices:?} {:?} {writer:?} {:?} {held:?} {:?} {:?} {rows:?} {next_job} {} {}",
+            book.weights(),
+            searches.exclusive_kinds(),
+            jobs.infos(),
+            jobs.lost(),
+            book.now(),
+            searches.nodes_up(),
         )
     }
 

@@ -3,15 +3,15 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
 
 use serde::de::{self, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::{Engine, Job, JobInfo, JobMode, no_job};
+use super::Engine;
+use super::elastic::compact;
+use crate::book::job::no_job;
 use crate::pools::{Amounts, COUNT_MAX, SlotShape, Tenancy};
-use crate::schedule::Term;
-use crate::time::{End, WINDOW_SECONDS};
+use crate::time::End;
 use crate::{Error, idset};
 
 /// Slots to put on a node, whether or not they fit.
@@ -115,116 +115,80 @@ impl Engine {
         let tenancy = tenancy.ok_or_else(|| {
             Error::invalid(format!("charge of job {id}: tenant and guest exclude each other"))
         })?;
-        let row = self.graph.row(charge.rank)?;
+        let row = self.graph().row(charge.rank)?;
         let mut needs = Amounts::new();
         // Types that are new get their numbers in the order of their names.
         let mut with = charge.with.0;
         with.sort_unstable();
-        self.graph.types().check_room_for(with.iter().map(|(kind, _)| &**kind))?;
-        self.changes_from_now_on();
+        self.graph().types().check_room_for(with.iter().map(|(kind, _)| &**kind))?;
         for (kind, amount) in with.iter().filter(|(_, amount)| *amount > 0) {
-            let known = self.graph.types().get(kind);
-            let kind = known.map_or_else(
-                || {
-                    self.not_in_a_trial("charge of a type that is new")?;
-                    self.graph.intern(kind)
-                },
-                Ok,
-            )?;
+            let kind = match self.graph().types().get(kind) {
+                Some(known) => known,
+                None => {
+                    self.book.not_in_a_trial("charge of a type that is new")?;
+                    self.book.intern(kind)?
+                }
+            };
             needs.push((kind, *amount));
         }
         needs.sort_unstable();
-        let slot = self.shared(SlotShape { label: charge.label.into(), needs, tenancy });
+        let slot = self.memo.shape(SlotShape { label: charge.label.into(), needs, tenancy });
         let ChargeEnd(end) = charge.end;
-        self.note_job(id);
-        let info = JobInfo { mode: JobMode::Allocated, at: self.now, overhead: 0.0 };
-        let term =
-            Term { job: id, from: self.now, to: WINDOW_SECONDS, end: End::Never, reserved: false };
-        self.jobs.get_or_insert_with(id, || Arc::new(Job::new(info, term)));
-        self.claim(&[(row, charge.count)], id, &slot, (self.now, end));
+        self.book.open_charged(id);
+        self.book.claim(&[(row, charge.count)], id, &slot, (self.now(), end));
         Ok(())
     }
 
     /// Gives back `count` slots of a label that a job has on a rank. The job ends with its last
     /// slot.
     pub fn release(&mut self, id: u64, rank: u32, label: &str, count: u64) -> Result<(), Error> {
-        let row = self.graph.row(rank)?;
-        if !self.jobs.contains_key(&id) {
+        let row = self.graph().row(rank)?;
+        if !self.book.jobs().contains(id) {
             return Err(no_job(id));
         }
-        let held = self.graph.pools.ledger().slots(row, id, label);
+        let held = self.graph().pools.ledger().slots(row, id, label);
         if held < count {
             return Err(Error::not_found(format!(
                 "job {id}: has {held} slots {label:?} on rank {rank}, not {count}"
             )));
         }
-        self.note_job(id);
-        self.graph.pools.release_slots(row, id, label, count);
-        if !self.graph.pools.ledger().has_slots(row, id)
-            && let Some(job) = self.jobs.get_mut(&id).map(Arc::make_mut)
-            && let Ok(at) = job.ranks.binary_search(&rank)
-        {
-            job.ranks.remove(at);
-        }
-        self.drop_if_empty(id);
+        self.book.release_slots(id, row, label, count);
         Ok(())
     }
 
     /// Sets the size of a node's pool; claims stay, even if they are for more.
     pub fn resize(&mut self, rank: u32, kind: &str, size: u64) -> Result<(), Error> {
-        self.not_in_a_trial("resize")?;
-        if kind.is_empty() || !self.graph.is_pool_type(kind) {
+        self.book.not_in_a_trial("resize")?;
+        if kind.is_empty() || !self.graph().is_pool_type(kind) {
             return Err(Error::invalid(format!("type {kind:?}: is no pool type of this graph")));
         }
-        self.changes_from_now_on();
-        let before = self.graph.len();
-        let old = self.graph.resize(rank, kind, size)?;
-        if self.graph.len() > before {
-            self.count_new(before);
-        } else if let Some(kind) = self.graph.types().get(kind) {
-            let node = self.graph.pools.vertices()[self.graph.row(rank)?];
-            self.schedule.filters.resize(&self.graph, node, kind, (old, size));
-        }
-        Ok(())
+        self.book.resize(rank, kind, size)
     }
 
     /// Puts ranks (an idset; unknown ones are passed over) into a part of a level, and out of the
     /// one that they are in; "": into none.
     pub fn set_part(&mut self, level: &str, ranks: &str, part: &str) -> Result<(), Error> {
-        self.not_in_a_trial("set_part")?;
-        if level.is_empty() || !self.graph.has_pool_types() {
+        self.book.not_in_a_trial("set_part")?;
+        if level.is_empty() || !self.graph().has_pool_types() {
             return Err(Error::invalid(
                 "set_part: levels have a name, and are for graphs with pools",
             ));
         }
         let ranges = idset::parse(ranks)?;
-        self.changes_from_now_on();
-        let rows = self.graph.pools.rows_of(&ranges);
+        let rows = self.graph().pools.rows_of(&ranges);
         for row in rows.iter() {
-            self.graph.pools.set_part(row, level, Some(part).filter(|part| !part.is_empty()));
+            self.book.set_part(row, level, Some(part).filter(|part| !part.is_empty()));
         }
         Ok(())
     }
 
     /// Removes a node, also with jobs on it: their slots there vanish.
     pub fn remove_rank(&mut self, rank: u32) -> Result<(), Error> {
-        self.not_in_a_trial("remove_rank")?;
-        let row = self.graph.row(rank)?;
-        self.changes_from_now_on();
-        self.cut(self.graph.pools.vertices()[row])?;
-        self.compact();
+        self.book.not_in_a_trial("remove_rank")?;
+        let row = self.graph().row(rank)?;
+        let node = self.graph().pools.vertices()[row];
+        self.book.cut(node)?;
+        compact(self);
         Ok(())
-    }
-
-    /// The shape, shared with the last one if they are equal.
-    fn shared(&mut self, shape: SlotShape) -> Arc<SlotShape> {
-        match &self.memo.charged {
-            Some(last) if **last == shape => Arc::clone(last),
-            _ => {
-                let shape = Arc::new(shape);
-                self.memo.charged = Some(Arc::clone(&shape));
-                shape
-            }
-        }
     }
 }

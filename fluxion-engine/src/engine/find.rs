@@ -6,8 +6,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::asking::defect;
-use super::{Engine, JobMode};
+use super::Engine;
+use super::defects::defect;
+use crate::book::Book;
+use crate::book::job::JobMode;
 use crate::graph::VertexId;
 use crate::limits::{FIND_BYTES_MAX, FIND_DEPTH_MAX};
 use crate::writer::{self, About, Emitted, MatchFormat};
@@ -61,16 +63,17 @@ impl Engine {
         compact: bool,
     ) -> Result<Option<String>, Error> {
         let expr = parse(criteria)?;
-        let mut search = Search { engine: self, touched: HashMap::new(), filter: false, job: None };
+        let mut search =
+            Search { book: &self.book, touched: HashMap::new(), filter: false, job: None };
         search.prepare(&expr);
         let mut emitted = Vec::new();
-        search.visit(self.graph.root(), 1, State::default(), &expr, &mut emitted);
+        search.visit(self.graph().root(), 1, State::default(), &expr, &mut emitted);
         let style = if compact { writer::COMPACT } else { writer::WIDE };
         if emitted.is_empty() && format != MatchFormat::Rlite {
             return Ok(None);
         }
         let about = About { starttime: 0, expiration: 0 };
-        let text = self.writer.write_all(format, &self.graph, &emitted, about, style)?;
+        let text = self.writer.write_all(format, self.book.graph(), &emitted, about, style)?;
         defect("vertices written");
         if text.is_empty() {
             return Ok(None);
@@ -83,7 +86,7 @@ impl Engine {
 }
 
 struct Search<'a> {
-    engine: &'a Engine,
+    book: &'a Book,
     /// Per job of the expression, the vertices that it has anything of; whether for itself.
     touched: HashMap<u64, HashMap<VertexId, (bool, usize)>>,
     /// Vertices are written with what they count, and left out if they count nothing.
@@ -106,7 +109,7 @@ impl Search<'_> {
             ) => {
                 self.job = Some(*id);
                 let mut all = HashMap::new();
-                if let Some(job) = self.engine.jobs.get(id) {
+                if let Some(job) = self.book.jobs().get(*id) {
                     all.extend(
                         job.touches
                             .iter()
@@ -129,8 +132,8 @@ impl Search<'_> {
         expr: &Expr,
         emitted: &mut Vec<Emitted>,
     ) -> bool {
-        let graph = &self.engine.graph;
-        let holds = self.engine.schedule.holds(vertex);
+        let graph = self.book.graph();
+        let holds = self.book.schedule().holds(vertex);
         let state = State {
             down: above.down || !graph.is_marked_up(vertex),
             allocated: above.allocated || holds.iter().any(|hold| !hold.reserved),
@@ -177,7 +180,7 @@ impl Search<'_> {
     }
 
     fn term(&self, term: &Term, vertex: VertexId, state: State) -> bool {
-        let graph = &self.engine.graph;
+        let graph = self.book.graph();
         match term {
             Term::Status { up } => *up != state.down,
             Term::Now { allocated } => *allocated == state.allocated,
@@ -186,9 +189,10 @@ impl Search<'_> {
             Term::Allocation(id) => self.has(*id, vertex, JobMode::Allocated),
             Term::Reservation(id) => self.has(*id, vertex, JobMode::Reserved),
             Term::Tag(id) => self.touched[id].contains_key(&vertex),
-            Term::Span(id) => self.touched[id]
-                .get(&vertex)
-                .is_some_and(|(_, at)| !self.engine.jobs[id].touches[*at].below.is_empty()),
+            Term::Span(id) => self.touched[id].get(&vertex).is_some_and(|(_, at)| {
+                let job = self.book.jobs().get(*id);
+                job.is_some_and(|job| !job.touches[*at].below.is_empty())
+            }),
             Term::Names(names) => !names.is_empty() && names.contains(&*graph.name(vertex)),
             Term::Property(name) => graph.property(vertex, name).is_some(),
         }
@@ -196,14 +200,15 @@ impl Search<'_> {
 
     /// Whether a job in this mode has a vertex for itself.
     fn has(&self, id: u64, vertex: VertexId, mode: JobMode) -> bool {
-        self.engine.jobs.get(&id).is_some_and(|job| job.info.mode == mode)
+        self.book.jobs().get(id).is_some_and(|job| job.info.mode == mode)
             && self.touched[&id].get(&vertex).is_some_and(|(exclusive, _)| *exclusive)
     }
 
     /// Used and total of each tracked type; `None`: the vertex tracks none, or the job of the
     /// expression counts nothing there.
     fn counts(&self, vertex: VertexId) -> Option<Vec<(Box<str>, i64, u64)>> {
-        let Engine { graph, schedule, jobs, now, .. } = self.engine;
+        let (graph, schedule) = (self.book.graph(), self.book.schedule());
+        let (jobs, now) = (self.book.jobs(), self.book.now());
         let (tracked, totals) =
             (schedule.filters.tracked(graph, vertex), schedule.filters.totals(graph, vertex));
         if tracked.is_empty() {
@@ -213,7 +218,7 @@ impl Search<'_> {
             None => None,
             Some(id) => {
                 let place = self.touched[&id].get(&vertex);
-                let touch = place.and_then(|(_, at)| Some(&jobs.get(&id)?.touches[*at]));
+                let touch = place.and_then(|(_, at)| Some(&jobs.get(id)?.touches[*at]));
                 Some(touch.filter(|touch| !touch.below.is_empty())?)
             }
         };
@@ -222,7 +227,7 @@ impl Search<'_> {
                 Some(touch) => touch.below.get(column).copied().unwrap_or(0),
                 None => schedule
                     .planner(vertex)
-                    .map_or(0, |planner| planner.peak(*now, now + 1, column + 1)),
+                    .map_or(0, |planner| planner.peak(now, now + 1, column + 1)),
             };
             (graph.types().name(*kind).into(), used, *total)
         };

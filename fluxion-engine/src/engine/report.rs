@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Engine;
-use super::matching::Form;
+use super::ask::Form;
+use super::sight::Sight;
 use crate::bits::Bits;
+use crate::graph::Graph;
 use crate::jobspec::Jobspec;
 use crate::matcher::candidates::{self, Status};
 use crate::matcher::flat;
@@ -141,23 +143,22 @@ fn json(value: &impl Serialize) -> String {
 impl Engine {
     /// Every pool of a node, with the units claimed now.
     pub fn usage(&self, rank: u32) -> Result<NodeUsage, Error> {
-        let pools = self.graph.pools.ledger().uses(self.graph.row(rank)?).into_iter().map(|pool| {
-            PoolUsage {
-                kind: self.graph.types().name(pool.kind).to_owned(),
-                size: pool.size,
-                used: u64::try_from(pool.used).unwrap_or(u64::MAX),
-            }
+        let graph = self.graph();
+        let pools = graph.pools.ledger().uses(graph.row(rank)?).into_iter().map(|pool| PoolUsage {
+            kind: graph.types().name(pool.kind).to_owned(),
+            size: pool.size,
+            used: u64::try_from(pool.used).unwrap_or(u64::MAX),
         });
         Ok(NodeUsage { rank, pools: pools.collect() })
     }
 
     /// The parts of a level; none, if no node is in one.
     pub fn level(&self, name: &str) -> LevelReport {
-        let pools = &self.graph.pools;
+        let graph = self.graph();
+        let pools = &graph.pools;
         let mut report = LevelReport { level: name.to_owned(), parts: Vec::new() };
         let Some(level) = pools.levels.find(name) else { return report };
-        let kinds: Vec<_> = self
-            .graph
+        let kinds: Vec<_> = graph
             .types()
             .iter()
             .filter_map(|(kind, name)| Some((name, pools.column_of(kind)?)))
@@ -177,113 +178,111 @@ impl Engine {
     /// The ranks, as an idset, on which a slot of some shape fits once everything that has an end
     /// has ended.
     pub fn eligible(&mut self, jobspec: &str) -> Result<String, Error> {
-        within_budget(self, |engine| engine.eligible_ranks(jobspec))
-    }
-
-    fn eligible_ranks(&mut self, jobspec: &str) -> Result<String, Error> {
-        let spec = self.spec(jobspec)?;
-        let ask = self.ask(&spec)?;
-        let request = of_pools(&ask.form)?;
-        let free = request.free(&self.graph, When::Eventually);
-        let of_request = candidates::rows(&self.graph, &spec, Status::Heeded);
-        let mut fits = Bits::default();
-        let mut rows: Vec<Bits> = (0..request.shapes.len())
-            .map(|shape| self.rows_of_shape(request, shape, &of_request))
-            .collect();
-        flat::levels::narrow(request, &self.graph.pools, &free, &mut rows);
-        for (shape, rows) in request.shapes.iter().zip(&rows) {
-            rows.iter()
-                .filter(|row| shape.room(&free, *row, 1) > 0)
-                .for_each(|row| fits.insert(row));
-        }
-        let mut ranks = String::new();
-        idset::write(&mut ranks, fits.iter().map(|row| self.graph.pools.ranks()[row]));
-        Ok(ranks)
+        within_budget(self, jobspec, eligible_ranks)
     }
 
     /// The supply for each shape of a request, now and on the idle machine.
     pub fn explain(&mut self, jobspec: &str) -> Result<Explanation, Error> {
-        within_budget(self, |engine| engine.explained(jobspec))
+        within_budget(self, jobspec, explained)
     }
+}
 
-    fn explained(&mut self, jobspec: &str) -> Result<Explanation, Error> {
-        let spec = self.spec(jobspec)?;
-        let ask = self.ask(&spec)?;
-        let request = of_pools(&ask.form)?;
-        let now = When::Window { from: self.now, to: self.now + 1 };
-        let now = self.supplies(
-            (request, &spec),
-            now,
-            &candidates::rows(&self.graph, &spec, Status::Heeded),
-        );
-        let idle = self.supplies(
-            (request, &spec),
-            When::Idle,
-            &candidates::rows(&self.graph, &spec, Status::Ignored),
-        );
-        let shapes = request.shapes.iter().zip(now).zip(idle).map(|((shape, now), idle)| {
-            ShapeReport { label: shape.label.to_owned(), wanted: shape.count, now, idle }
+fn eligible_ranks(sight: Sight<'_>, spec: &Jobspec) -> Result<String, Error> {
+    let (ask, graph) = (sight.ask(spec)?, sight.graph());
+    let request = of_pools(&ask.form)?;
+    let free = request.free(graph, When::Eventually);
+    let of_request = candidates::rows(graph, spec, Status::Heeded);
+    let mut fits = Bits::default();
+    let mut rows: Vec<Bits> = (0..request.shapes.len())
+        .map(|shape| rows_of_shape(graph, request, shape, &of_request))
+        .collect();
+    flat::levels::narrow(request, &graph.pools, &free, &mut rows);
+    for (shape, rows) in request.shapes.iter().zip(&rows) {
+        rows.iter().filter(|row| shape.room(&free, *row, 1) > 0).for_each(|row| fits.insert(row));
+    }
+    let mut ranks = String::new();
+    idset::write(&mut ranks, fits.iter().map(|row| graph.pools.ranks()[row]));
+    Ok(ranks)
+}
+
+fn explained(sight: Sight<'_>, spec: &Jobspec) -> Result<Explanation, Error> {
+    let (ask, graph) = (sight.ask(spec)?, sight.graph());
+    let request = of_pools(&ask.form)?;
+    let now = When::Window { from: sight.now(), to: sight.now() + 1 };
+    let now = supplies(graph, (request, spec), now, &candidates::rows(graph, spec, Status::Heeded));
+    let idle = supplies(
+        graph,
+        (request, spec),
+        When::Idle,
+        &candidates::rows(graph, spec, Status::Ignored),
+    );
+    let shapes = request.shapes.iter().zip(now).zip(idle).map(|((shape, now), idle)| ShapeReport {
+        label: shape.label.to_owned(),
+        wanted: shape.count,
+        now,
+        idle,
+    });
+    Ok(Explanation { shapes: shapes.collect() })
+}
+
+/// Of the rows that a request may use, those that a shape may use.
+fn rows_of_shape(
+    graph: &Graph,
+    request: &flat::Request<'_>,
+    shape: usize,
+    of_request: &Bits,
+) -> Bits {
+    let mut rows = candidates::rows_of_slots(graph, of_request, request.shapes[shape].extras);
+    request.admit(&graph.pools, shape, &mut rows);
+    rows
+}
+
+fn supplies(
+    graph: &Graph,
+    (request, spec): (&flat::Request<'_>, &Jobspec),
+    when: When,
+    rows: &Bits,
+) -> Vec<Supply> {
+    let free = request.free(graph, when);
+    let mut of_shapes: Vec<Bits> =
+        (0..request.shapes.len()).map(|shape| rows_of_shape(graph, request, shape, rows)).collect();
+    let admitted = of_shapes.clone();
+    let mut apart: Vec<u64> = Vec::with_capacity(of_shapes.len());
+    for rows in &mut of_shapes {
+        let mut away = Bits::empty(graph.pools.len());
+        let keeps_away = |row: &usize| graph.pools.ledger().keeps_away(*row, request.tenancy, when);
+        rows.iter().filter(keeps_away).for_each(|row| away.insert(row));
+        rows.subtract(&away);
+        apart.push(away.count() as u64);
+    }
+    let supply = |(at, shape): (usize, &flat::Shape<'_>)| {
+        let rows = &of_shapes[at];
+        let counted = request.has_skew().then(|| {
+            let mut counted = candidates::counted_rows(graph, spec, shape.extras);
+            request.admit(&graph.pools, at, &mut counted);
+            counted.unite(&admitted[at]);
+            counted
         });
-        Ok(Explanation { shapes: shapes.collect() })
-    }
-
-    /// Of the rows that a request may use, those that a shape may use.
-    fn rows_of_shape(&self, request: &flat::Request<'_>, shape: usize, of_request: &Bits) -> Bits {
-        let mut rows =
-            candidates::rows_of_slots(&self.graph, of_request, request.shapes[shape].extras);
-        request.admit(&self.graph.pools, shape, &mut rows);
-        rows
-    }
-
-    fn supplies(
-        &self,
-        (request, spec): (&flat::Request<'_>, &Jobspec),
-        when: When,
-        rows: &Bits,
-    ) -> Vec<Supply> {
-        let free = request.free(&self.graph, when);
-        let mut of_shapes: Vec<Bits> = (0..request.shapes.len())
-            .map(|shape| self.rows_of_shape(request, shape, rows))
-            .collect();
-        let admitted = of_shapes.clone();
-        let mut apart: Vec<u64> = Vec::with_capacity(of_shapes.len());
-        for rows in &mut of_shapes {
-            let mut away = Bits::empty(self.graph.pools.len());
-            let keeps_away =
-                |row: &usize| self.graph.pools.ledger().keeps_away(*row, request.tenancy, when);
-            rows.iter().filter(keeps_away).for_each(|row| away.insert(row));
-            rows.subtract(&away);
-            apart.push(away.count() as u64);
+        Supply {
+            nodes: admitted[at].count() as u64,
+            apart: apart[at],
+            room: request.room_alone(shape, &free, std::slice::from_ref(rows), u64::MAX),
+            pools: shape
+                .needs
+                .iter()
+                .map(|need| pool_supply(request, *need, &graph.pools, &free, rows))
+                .collect(),
+            levels: flat::levels::level_supplies(
+                request,
+                &graph.pools,
+                &free,
+                at,
+                &of_shapes,
+                counted.as_ref(),
+            ),
         }
-        let supply = |(at, shape): (usize, &flat::Shape<'_>)| {
-            let rows = &of_shapes[at];
-            let counted = request.has_skew().then(|| {
-                let mut counted = candidates::counted_rows(&self.graph, spec, shape.extras);
-                request.admit(&self.graph.pools, at, &mut counted);
-                counted.unite(&admitted[at]);
-                counted
-            });
-            Supply {
-                nodes: admitted[at].count() as u64,
-                apart: apart[at],
-                room: request.room_alone(shape, &free, std::slice::from_ref(rows), u64::MAX),
-                pools: shape
-                    .needs
-                    .iter()
-                    .map(|need| pool_supply(request, *need, &self.graph.pools, &free, rows))
-                    .collect(),
-                levels: flat::levels::level_supplies(
-                    request,
-                    &self.graph.pools,
-                    &free,
-                    at,
-                    &of_shapes,
-                    counted.as_ref(),
-                ),
-            }
-        };
-        request.shapes.iter().enumerate().map(supply).collect()
-    }
+    };
+    request.shapes.iter().enumerate().map(supply).collect()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde asks")]
@@ -329,15 +328,18 @@ fn of_pools<'a, 'b>(form: &'a Form<'b>) -> Result<&'a flat::Request<'b>, Error> 
     }
 }
 
-/// Asks what takes searches; what they have found is of no use where the budget was spent.
+/// Answers a question that takes searches; what they have found is of no use where the budget was
+/// spent.
 fn within_budget<T>(
     engine: &mut Engine,
-    question: impl FnOnce(&mut Engine) -> Result<T, Error>,
+    jobspec: &str,
+    question: impl FnOnce(Sight<'_>, &Jobspec) -> Result<T, Error>,
 ) -> Result<T, Error> {
     engine.asking(|engine| {
-        engine.graph.pools.effort.begin();
-        let answer = question(engine)?;
-        engine.graph.pools.effort.ensure_left()?;
+        engine.graph().pools.effort.begin();
+        let spec = engine.memo.spec(jobspec)?;
+        let answer = question(engine.sight(), &spec)?;
+        engine.graph().pools.effort.ensure_left()?;
         Ok(answer)
     })
 }

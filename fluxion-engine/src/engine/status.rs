@@ -2,39 +2,38 @@
 
 use super::Engine;
 use crate::Error;
-use crate::graph::{Properties, TypeId, VertexId};
+use crate::graph::{Graph, Properties, TypeId, VertexId};
 
 impl Engine {
     /// Marks what lies at a path. A vertex that is down takes everything below it out of matches.
     pub fn set_status(&mut self, path: &str, up: bool) -> Result<(), Error> {
-        self.not_in_a_trial("set_status")?;
-        let found = self.at(path)?;
-        self.changes_from_now_on();
+        self.book.not_in_a_trial("set_status")?;
+        let found = at(self.graph(), path)?;
         for vertex in found {
-            if self.graph.is_marked_up(vertex) != up {
+            if self.graph().is_marked_up(vertex) != up {
                 let nodes = self
-                    .graph
+                    .graph()
                     .subtree(vertex)
                     .iter()
-                    .filter(|below| self.graph.is_node(**below))
+                    .filter(|below| self.graph().is_node(**below))
                     .count();
-                self.count_up(nodes, up);
+                self.searches.count_up(nodes, up);
             }
-            self.graph.set_up(vertex, up);
+            self.book.set_up(vertex, up);
         }
         Ok(())
     }
 
     /// Whether the vertex at a path is marked up itself.
     pub fn status(&self, path: &str) -> Result<bool, Error> {
-        Ok(self.graph.is_marked_up(self.at(path)?[0]))
+        Ok(self.graph().is_marked_up(at(self.graph(), path)?[0]))
     }
 
     /// Marks ranks; `all` means all of them. Unknown ranks are passed over.
     pub fn set_rank_status(&mut self, ranks: &str, up: bool) -> Result<(), Error> {
-        self.not_in_a_trial("set_rank_status")?;
+        self.book.not_in_a_trial("set_rank_status")?;
         let known: Vec<i32> = if ranks == "all" {
-            self.graph.ranks()
+            self.graph().ranks()
         } else {
             let ranges = crate::idset::parse(ranks)?;
             if ranges.is_empty() {
@@ -48,17 +47,16 @@ impl Engine {
                             ranges.iter().any(|(first, last)| (first..=last).contains(&&rank))
                         })
                     };
-                    self.graph.ranks().into_iter().filter(within).collect()
+                    self.graph().ranks().into_iter().filter(within).collect()
                 }
             }
         };
-        self.changes_from_now_on();
         for rank in known {
-            if let Some(top) = self.graph.top_of_rank(rank) {
-                if self.graph.is_marked_up(top) != up {
-                    self.count_up(1, up);
+            if let Some(top) = self.graph().top_of_rank(rank) {
+                if self.graph().is_marked_up(top) != up {
+                    self.searches.count_up(1, up);
                 }
-                self.graph.set_up(top, up);
+                self.book.set_up(top, up);
             }
         }
         Ok(())
@@ -70,12 +68,12 @@ impl Engine {
         match crate::idset::parse(rank)?[..] {
             [(one, last)] if one == last => {
                 let one = i32::try_from(one).map_err(|_| wrong())?;
-                let of_rank = self.graph.of_rank(one);
+                let of_rank = self.graph().of_rank(one);
                 let is_node = |vertex: &&VertexId| {
-                    [TypeId::NODE, TypeId::STORAGE_NODE].contains(&self.graph.kind(**vertex))
+                    [TypeId::NODE, TypeId::STORAGE_NODE].contains(&self.graph().kind(**vertex))
                 };
                 let node = of_rank.iter().find(is_node).ok_or_else(wrong)?;
-                Ok(self.graph.is_marked_up(*node))
+                Ok(self.graph().is_marked_up(*node))
             }
             _ => Err(wrong()),
         }
@@ -83,32 +81,25 @@ impl Engine {
 
     /// Properties of what lies at a path, sorted by name; of several vertices, of the first.
     pub fn properties(&self, path: &str) -> Result<&Properties, Error> {
-        Ok(self.graph.properties(self.at(path)?[0]))
+        Ok(self.graph().properties(at(self.graph(), path)?[0]))
     }
 
     /// Gives what lies at a path a property, or the property another value.
     pub fn set_property(&mut self, path: &str, name: &str, value: &str) -> Result<(), Error> {
-        self.not_in_a_trial("set_property")?;
-        let found = self.at(path)?;
-        self.changes_from_now_on();
+        self.book.not_in_a_trial("set_property")?;
+        let found = at(self.graph(), path)?;
         for vertex in found {
-            self.graph.set_property(vertex, name, value);
+            self.book.set_property(vertex, name, value);
         }
         Ok(())
     }
+}
 
-    /// As upstream counts: by all nodes of the marked subtree, whether or not they are
-    /// down for themselves.
-    fn count_up(&mut self, nodes: usize, up: bool) {
-        let nodes = i64::try_from(nodes).unwrap_or(i64::MAX);
-        self.nodes_up += if up { nodes } else { -nodes };
+/// The vertices at a path, of which there must be one.
+fn at(graph: &Graph, path: &str) -> Result<Vec<VertexId>, Error> {
+    let found = graph.at_path(path);
+    if found.is_empty() {
+        return Err(Error::invalid(format!("path {path:?}: there is no such vertex")));
     }
-
-    fn at(&self, path: &str) -> Result<Vec<VertexId>, Error> {
-        let found = self.graph.at_path(path);
-        if found.is_empty() {
-            return Err(Error::invalid(format!("path {path:?}: there is no such vertex")));
-        }
-        Ok(found)
-    }
+    Ok(found)
 }

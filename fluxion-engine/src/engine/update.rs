@@ -1,12 +1,14 @@
 //! Taking up earlier grants: an R document lists the resources of a job.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Engine, Grant, Job, JobInfo, JobMode};
+use super::Engine;
+use super::granting::weigh;
+use super::op::Grant;
+use crate::book::job::{JobInfo, JobMode};
 use crate::graph::{Graph, TypeId, VertexId};
 use crate::limits::R_BYTES_MAX;
 use crate::readers::jgf;
@@ -85,7 +87,7 @@ impl Engine {
     /// Makes a job of what an R document says, as the C interface has it: R of RFC 20, or JGF
     /// alone.
     pub fn update_allocate(&mut self, id: u64, r: &str) -> Result<Grant, Error> {
-        self.must_be_new(id)?;
+        must_be_new(self, id)?;
         R_BYTES_MAX.check(r.len(), "R")?;
         let r = without_mark(r);
         let document: Value =
@@ -117,16 +119,6 @@ impl Engine {
         }
     }
 
-    fn must_be_new(&self, id: u64) -> Result<(), Error> {
-        if self.jobs.contains_key(&id) {
-            return Err(Error {
-                reason: Reason::Exists,
-                text: format!("job {id}: exists already"),
-            });
-        }
-        Ok(())
-    }
-
     /// As upstream's C interface: what cannot be written stays taken, and no job has it.
     fn update_or_lose(
         &mut self,
@@ -139,9 +131,7 @@ impl Engine {
         let Updated { grant, unwritten } =
             self.update(id, text, reader, at, duration, JobMode::Allocated)?;
         let Some(error) = unwritten else { return Ok(grant) };
-        if let Some(job) = self.jobs.remove(&id) {
-            self.lost.push((id, job));
-        }
+        self.book.lose(id);
         Err(error)
     }
 
@@ -155,37 +145,37 @@ impl Engine {
         duration: i64,
         mode: JobMode,
     ) -> Result<Updated, Error> {
-        self.must_be_new(id)?;
+        must_be_new(self, id)?;
         if at < 0 || duration <= 0 || at.checked_add(duration).is_none() {
             return Err(without_a_word());
         }
         let (vertices, shown) = match reader {
-            UpdateReader::Jgf => (named(&self.graph, text, false)?, Vec::new()),
-            UpdateReader::JgfShorthand => (named(&self.graph, text, true)?, Vec::new()),
+            UpdateReader::Jgf => (named(self.graph(), text, false)?, Vec::new()),
+            UpdateReader::JgfShorthand => (named(self.graph(), text, true)?, Vec::new()),
             UpdateReader::Rv1exec => {
-                let taken = executed(&self.graph, text)?;
+                let taken = executed(self.graph(), text)?;
                 (taken.vertices, taken.shown)
             }
         };
         let to = at.saturating_add(duration);
         let to = if at < WINDOW_SECONDS { to.min(WINDOW_SECONDS) } else { to };
         for (vertex, exclusive) in &vertices {
-            if !self.schedule.is_free(*vertex, at, to) {
-                let name = self.graph.name(*vertex);
+            if !self.book.schedule().is_free(*vertex, at, to) {
+                let name = self.graph().name(*vertex);
                 if *exclusive {
                     return Err(Error::invalid(format!("can't add span into {name}.")));
                 }
                 return Err(Error::invalid(format!("update_vertex: {name} is unavailable.")));
             }
-            if *exclusive && self.graph.is_pool(*vertex) {
-                return Err(Error::invalid(format!("{}: is a pool", self.graph.path(*vertex))));
+            if *exclusive && self.graph().is_pool(*vertex) {
+                return Err(Error::invalid(format!("{}: is a pool", self.graph().path(*vertex))));
             }
         }
-        let mut kinds = self.exclusive_kinds.clone();
+        let mut kinds = self.searches.exclusive_kinds().to_vec();
         if self.options.policy.takes_whole_nodes() {
             kinds.push(TypeId::NODE);
         }
-        let selection = select::exactly(&self.graph, &self.schedule, &vertices, &kinds);
+        let selection = select::exactly(self.graph(), self.book.schedule(), &vertices, &kinds);
         if selection.marked.is_empty() {
             // As upstream, without a word: nothing would be held.
             return Err(Error { reason: Reason::Nothing, text: String::new() });
@@ -194,10 +184,9 @@ impl Engine {
         let info = JobInfo { mode, at, overhead: 0.0 };
         let end = if duration < WINDOW_SECONDS { End::At(to) } else { End::Never };
         let term = Term { job: id, from: at, to, end, reserved };
-        self.note_job(id);
-        self.jobs.insert(id, Arc::new(Job::new(info, term)));
-        let unmarked = self.touch(id, &selection);
-        self.schedule_job(id);
+        self.book.open(id, info, term);
+        let unmarked = self.book.touch(id, &selection);
+        self.book.schedule_job(id);
         let emit = |marked: &select::Marked| Emitted {
             vertex: marked.vertex,
             depth: marked.depth,
@@ -212,25 +201,31 @@ impl Engine {
         let about = About { starttime: at, expiration: at.saturating_add(duration) };
         let format = self.options.format;
         let (r, unwritten) =
-            match self.writer.write(format, &self.graph, &emitted, about, writer::WIDE) {
+            match self.writer.write(format, self.book.graph(), &emitted, about, writer::WIDE) {
                 Ok(r) => (r, None),
                 Err(error) if format == MatchFormat::Placement => {
                     // Upstream has no such format; resources that it cannot express are not taken.
-                    if let Some(job) = self.jobs.remove(&id) {
-                        self.give_back(id, &job);
-                    }
+                    self.book.drop_job(id);
                     return Err(error);
                 }
                 Err(error) => (String::new(), Some(error)),
             };
         if self.options.policy.stops_early() {
-            self.weigh(&selection, true);
+            weigh(&mut self.book, &selection, true);
         }
         Ok(Updated {
             grant: Grant { job: Some(id), at, reserved, r, is_earliest: true },
             unwritten,
         })
     }
+}
+
+/// Refuses an id that a job has.
+fn must_be_new(engine: &Engine, id: u64) -> Result<(), Error> {
+    if engine.book.jobs().contains(id) {
+        return Err(Error { reason: Reason::Exists, text: format!("job {id}: exists already") });
+    }
+    Ok(())
 }
 
 /// The vertices of a JGF document; whether the job has each for itself.

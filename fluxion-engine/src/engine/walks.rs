@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 
-use super::{Engine, MatchOp};
+use super::Engine;
+use super::op::MatchOp;
 use crate::MatchFormat;
 
 const POLICIES: [&str; 13] = [
@@ -426,26 +427,27 @@ proptest! {
             if shape.pools { r#","pool_types":["cpu"]"# } else { "" },
         );
         let mut fast = Engine::new(&document(&shape), &options).unwrap();
-        let mut slow = Engine { walks_always: true, index: None, ..fast.clone() };
+        let mut slow = fast.clone();
+        slow.searches.walk_always();
         let mut granted = [Vec::new(), Vec::new()];
         let mut depends_on_history = false;
         for (at, step) in history.iter().enumerate() {
-            depends_on_history |= step.changes_the_graph() && !fast.schedule.is_idle();
+            depends_on_history |= step.changes_the_graph() && !fast.book.schedule().is_idle();
             let expected = apply(&mut slow, step, at, &shape, &mut granted[0]);
             let answer = apply(&mut fast, step, at, &shape, &mut granted[1]);
             prop_assert_eq!(answer, expected, "step {} of {:?}", at, POLICIES[policy]);
-            depends_on_history |= !fast.lost.is_empty();
+            depends_on_history |= !fast.book.jobs().lost().is_empty();
         }
         for criteria in ["status=up", "status=down", "sched-now=allocated", "sched-future=reserved"] {
             let found = [&mut slow, &mut fast].map(|engine| engine.find(criteria, MatchFormat::Jgf, true));
             prop_assert_eq!(&found[0], &found[1], "{}", criteria);
         }
-        prop_assert!(slow.index.is_none());
+        prop_assert!(!slow.searches.has_index());
         // `first` visits the children that there are, each once.
-        for vertex in fast.graph.vertices().filter(|vertex| fast.graph.is_linked(*vertex)) {
-            let mut visited: Vec<_> = fast.weights.order(&fast.graph, vertex).collect();
+        for vertex in fast.graph().vertices().filter(|vertex| fast.graph().is_linked(*vertex)) {
+            let mut visited: Vec<_> = fast.book.weights().order(fast.graph(), vertex).collect();
             visited.sort_unstable();
-            let mut children = fast.graph.children(vertex).to_vec();
+            let mut children = fast.graph().children(vertex).to_vec();
             children.sort_unstable();
             prop_assert_eq!(visited, children);
         }
@@ -456,7 +458,7 @@ proptest! {
             return Ok(());
         }
         let mut anew = fast.clone();
-        anew.reprime();
+        anew.book.reprime();
         for step in history.iter().filter(|step| matches!(step, Step::Match { .. })) {
             let expected = apply(&mut fast, step, 0, &shape, &mut granted[0]);
             let answer = apply(&mut anew, step, 0, &shape, &mut granted[1]);

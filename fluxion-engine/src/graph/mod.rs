@@ -38,7 +38,7 @@ pub use arena::NewVertex;
 pub use builder::Builder;
 pub(crate) use by_vertex::ByVertex;
 pub use machine::Graph;
-pub(crate) use machine::growth::{NodeText, check_edges, check_uniq_ids, plan_growth};
+pub(crate) use machine::growth::{Enlargement, NodeText, check_edges, check_uniq_ids, plan_growth};
 pub use names::OtherPath;
 pub use pool_types::PoolTypes;
 pub use text::{Properties, PropertySet, TextId};

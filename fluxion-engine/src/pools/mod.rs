@@ -460,8 +460,8 @@ mod tests {
                     6 => engine.move_reservation(id).map(drop),
                     _ => engine.set_time(engine.now() + 4),
                 };
-                let pools = &mut engine.graph.pools;
-                let kept = derived(pools.ledger());
+                let kept = derived(engine.graph().pools.ledger());
+                let mut pools = engine.graph().pools.clone();
                 pools.rebuild();
                 assert_eq!(derived(pools.ledger()), kept, "seed {seed}, step {step}");
             }

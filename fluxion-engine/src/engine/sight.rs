@@ -1,0 +1,319 @@
+//! Questions: whether, when and where a request fits. Nothing here changes the book.
+
+use super::ask::{Ask, Form, Found, seconds};
+use super::op::MatchOp;
+use super::options::Options;
+use super::searches::Searches;
+use crate::book::Book;
+use crate::book::job::JobMode;
+use crate::graph::Graph;
+use crate::jobspec::Jobspec;
+use crate::matcher::candidates::{self, Status, Usable};
+use crate::matcher::flat::{self, Search, Start};
+use crate::policy::Policy;
+use crate::time::{End, WINDOW_SECONDS};
+use crate::traverser::{Later, Left, Miss, Traversal};
+use crate::{Error, Reason};
+
+/// Says that a place was found of which nothing would be had alone.
+pub(super) const NOTHING_TAKEN: &str = "resources: nothing is exclusive";
+
+/// The state that questions are about. A question changes nothing of it but the last obstacle of a
+/// search.
+#[derive(Clone, Copy)]
+pub(super) struct Sight<'a> {
+    pub(super) book: &'a Book,
+    pub(super) searches: &'a Searches,
+    pub(super) options: &'a Options,
+}
+
+impl<'a> Sight<'a> {
+    /// The graph.
+    pub(super) fn graph(&self) -> &'a Graph {
+        self.book.graph()
+    }
+
+    /// The present.
+    pub(super) fn now(&self) -> i64 {
+        self.book.now()
+    }
+
+    /// A request in the form in which it is searched for.
+    pub(super) fn ask<'s>(&self, spec: &'s Jobspec) -> Result<Ask<'s>, Error> {
+        Ask::of(self.book, self.options, spec)
+    }
+
+    fn traversal(&self, policy: Policy) -> Traversal<'a> {
+        self.searches.traversal(self.book, policy, self.options.traverser)
+    }
+
+    /// Whether it fits on the idle machine with all nodes up.
+    pub(super) fn ever(&self, ask: &Ask<'_>) -> Result<(), Error> {
+        match &ask.form {
+            Form::Flat(request) => match self.find_flat(ask, request, Start::Idle, Status::Ignored)
+            {
+                Search::Found(_) => Ok(()),
+                // With one part less that counts, since its nodes are down, slots may be even that
+                // are not with all.
+                Search::Impossible if request.has_skew() && self.fits_eventually(ask) => Ok(()),
+                Search::Impossible => Err(Error::unsatisfiable()),
+                Search::GaveUp => Err(self.graph().pools.effort.gave_up()),
+            },
+            Form::Walk(requests) => {
+                let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
+                let mut last = Error::unsatisfiable();
+                for request in requests {
+                    match traversal.satisfiable(request, seconds) {
+                        Ok(_) => return Ok(()),
+                        Err(miss) => last = self.missed(miss, Reason::Unsatisfiable),
+                    }
+                }
+                Err(last)
+            }
+        }
+    }
+
+    pub(super) fn refusal(&self, ask: &Ask<'_>, error: Error) -> Error {
+        if !matches!(error.reason, Reason::Busy | Reason::GaveUp) {
+            return error;
+        }
+        if let Err(gave_up) = self.graph().pools.effort.ensure_left() {
+            return gave_up;
+        }
+        if self.searches.left() == Left::EndOfWindow {
+            return error;
+        }
+        match self.ever(ask) {
+            // As upstream: its errno then tells the last obstacle of this last search.
+            Ok(()) if self.searches.left() == Left::Exceeded => Error {
+                reason: Reason::Exceeded,
+                text: "alternative slots: one asks for more than there is".to_owned(),
+            },
+            Ok(()) => error,
+            Err(never) => never,
+        }
+    }
+
+    /// Refuses, as upstream does, what asks for more nodes than are up, before any walk. Upstream
+    /// does not count nodes that come later, so not on a graph with pools.
+    pub(super) fn precheck(&self, op: MatchOp, ask: &Ask<'_>) -> Result<(), Error> {
+        let Form::Walk(requests) = &ask.form else { return Ok(()) };
+        if self.graph().has_pool_types() {
+            return Ok(());
+        }
+        let far = !matches!(op, MatchOp::Allocate | MatchOp::WithoutAllocating);
+        let ever = op == MatchOp::AllocateWithSatisfiability;
+        let traversal = self.traversal(ask.policy);
+        if requests.iter().any(|request| traversal.feasible(request, far, ever)) {
+            Ok(())
+        } else if ever {
+            Err(Error::unsatisfiable())
+        } else {
+            Err(Error::busy())
+        }
+    }
+
+    pub(super) fn now_for(&self, ask: &Ask<'_>) -> Result<Found, Error> {
+        match &ask.form {
+            Form::Flat(request) => {
+                match self.find_flat(ask, request, Start::At(self.now()), Status::Heeded) {
+                    Search::Found(picks) => Ok(Found::Flat(picks)),
+                    Search::Impossible => Err(Error::busy()),
+                    Search::GaveUp => Err(self.graph().pools.effort.gave_up()),
+                }
+            }
+            Form::Walk(requests) => {
+                let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
+                let mut last = Error::busy();
+                for (at, request) in requests.iter().enumerate() {
+                    match traversal.at(request, self.now(), seconds) {
+                        Ok(selection) => return Ok(Found::Walk(selection, at)),
+                        Err(miss) => last = self.missed(miss, Reason::Busy),
+                    }
+                }
+                Err(last)
+            }
+        }
+    }
+
+    /// The earliest instant from `from` on at which it fits, by the ends that are known. Only
+    /// requests for pools may start later than now.
+    pub(super) fn soonest(&self, ask: &Ask<'_>, from: i64) -> Result<(Found, i64), Error> {
+        let requests = match &ask.form {
+            Form::Flat(request) => {
+                let now = if from > self.now() { Err(Error::busy()) } else { self.now_for(ask) };
+                return match now {
+                    Ok(found) => Ok((found, self.now())),
+                    Err(now) => self
+                        .later_flat(ask, request, from, now)
+                        .map(|(picks, at)| (Found::Flat(picks), at)),
+                };
+            }
+            Form::Walk(requests) => requests,
+        };
+        let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
+        let mut last = Error::busy();
+        for (which, request) in requests.iter().enumerate() {
+            let miss = match traversal.at(request, self.now(), seconds) {
+                Ok(selection) => return Ok((Found::Walk(selection, which), self.now())),
+                Err(miss) => miss,
+            };
+            last = self.missed(miss, Reason::Busy);
+            if last.reason != Reason::Busy {
+                continue;
+            }
+            match traversal.later(request, seconds) {
+                // As upstream: not at the very end of its window.
+                Ok(Later { at: WINDOW_SECONDS, .. }) => {
+                    self.searches.set_left(Left::EndOfWindow);
+                    last = Error::busy();
+                }
+                // As upstream, which looks for the next instant before it looks whether this one
+                // will do.
+                Ok(Later { selection, is_last: true, .. }) if selection.marked.is_empty() => {
+                    return Err(Error::not_found(NOTHING_TAKEN));
+                }
+                Ok(Later { selection, at, .. }) => return Ok((Found::Walk(selection, which), at)),
+                Err(miss) => last = self.missed(miss, Reason::Busy),
+            }
+        }
+        Err(last)
+    }
+
+    pub(super) fn fits_eventually(&self, ask: &Ask<'_>) -> bool {
+        let Form::Flat(request) = &ask.form else { return false };
+        matches!(self.find_flat(ask, request, Start::Eventually, Status::Heeded), Search::Found(_))
+    }
+
+    fn missed(&self, miss: Miss, reason: Reason) -> Error {
+        match miss {
+            Miss::Busy => Error { reason, text: String::new() },
+            Miss::Spent => self.graph().pools.effort.gave_up(),
+            // As upstream: no vertex serves such a level, so that it fits nowhere, and a text says
+            // why.
+            Miss::Invalid => {
+                Error { reason, text: "resources: what is in a slot is exclusive".to_owned() }
+            }
+            Miss::Siblings(kind) => Error {
+                reason,
+                text: format!(
+                    "test: siblings in jobspec request same resource type : {}.",
+                    self.graph().types().name(kind)
+                ),
+            },
+        }
+    }
+
+    pub(super) fn usable(
+        &self,
+        ask: &Ask<'_>,
+        request: &flat::Request<'_>,
+        status: Status,
+    ) -> Usable {
+        let slots = request.shapes.iter().map(|shape| shape.extras);
+        let usable = candidates::usable(self.graph(), ask.spec, slots, status);
+        request.admitted(&self.graph().pools, usable)
+    }
+
+    fn find_flat(
+        &self,
+        ask: &Ask<'_>,
+        request: &flat::Request<'_>,
+        start: Start,
+        status: Status,
+    ) -> Search {
+        flat::search(request, self.graph(), start, &self.usable(ask, request, status), ask.policy)
+    }
+
+    /// The earliest instant after now, from `from` on, at which a place is found, by the ends that
+    /// are known. `now` is why not at once.
+    fn later_flat(
+        &self,
+        ask: &Ask<'_>,
+        request: &flat::Request<'_>,
+        from: i64,
+        now: Error,
+    ) -> Result<(Vec<flat::Pick>, i64), Error> {
+        let usable = self.usable(ask, request, Status::Heeded);
+        let attempt = |at: i64, usable: &Usable| match flat::search(
+            request,
+            self.graph(),
+            Start::At(at),
+            usable,
+            ask.policy,
+        ) {
+            Search::Found(picks) => Some((picks, at)),
+            Search::Impossible => None,
+            Search::GaveUp => {
+                self.graph().pools.effort.passes_over();
+                None
+            }
+        };
+        let sweep =
+            flat::sweep(request, self.graph(), &usable, self.now()).ok_or_else(Error::busy)?;
+        let is_one = request.shapes.len() == 1;
+        let found = if is_one || self.graph().pools.ledger().plans() {
+            // Where others begin later, a gap may open and close again: each instant has to be
+            // tried. But none has more room than there is once everything that ends has ended.
+            let mut may_ever = None;
+            let mut fits_ever = || {
+                *may_ever.get_or_insert_with(|| {
+                    // A reservation that never ends is not there yet at an earlier instant.
+                    self.book.jobs().iter().any(|(_, job)| {
+                        job.info.mode == JobMode::Reserved && job.term.end == End::Never
+                    }) || self.find_flat(ask, request, Start::Eventually, Status::Heeded)
+                        != Search::Impossible
+                })
+            };
+            let found = sweep.find(from, |at, rows| match attempt(at, &usable.within(&rows)) {
+                Some(found) => Some(Ok(found)),
+                None if fits_ever() => None,
+                None => Some(Err(Error::busy())),
+            });
+            found.transpose()?
+        } else {
+            // Resources only come free.
+            let first = sweep.find(from, |at, _| Some(at));
+            let Some(first) = first else {
+                self.graph().pools.effort.ensure_left()?;
+                return Err(Error::busy());
+            };
+            let later = self.graph().pools.ledger().ends().into_iter().filter(|end| *end > first);
+            let instants: Vec<i64> = std::iter::once(first).chain(later).collect();
+            first_that_fits(&instants, |at| attempt(at, &usable))
+        };
+        self.graph().pools.effort.ensure_left()?;
+        found.ok_or_else(|| self.why_not_later(ask, request, now))
+    }
+
+    /// Why no instant was found.
+    fn why_not_later(&self, ask: &Ask<'_>, request: &flat::Request<'_>, now: Error) -> Error {
+        if request.shapes.len() == 1 {
+            return Error::busy();
+        }
+        match self.find_flat(ask, request, Start::Eventually, Status::Heeded) {
+            Search::Found(_) => now,
+            Search::Impossible => Error::busy(),
+            // It may still be found at an instant at which there is less to choose from.
+            Search::GaveUp => self.graph().pools.effort.gave_up(),
+        }
+    }
+}
+
+/// The first of these instants at which it fits, if it fits ever after once it fits: resources only
+/// come free.
+fn first_that_fits<T>(ends: &[i64], attempt: impl Fn(i64) -> Option<T>) -> Option<T> {
+    let mut best = attempt(*ends.last()?)?;
+    let (mut low, mut high) = (0, ends.len() - 1);
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        match attempt(ends[middle]) {
+            Some(found) => {
+                best = found;
+                high = middle;
+            }
+            None => low = middle + 1,
+        }
+    }
+    Some(best)
+}

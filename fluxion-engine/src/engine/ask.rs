@@ -20,7 +20,7 @@ pub(super) struct Ask<'a> {
 
 pub(super) enum Form<'a> {
     /// Slots of pool units.
-    Flat(flat::Request<'a>),
+    Flat(flat::SlotRequest<'a>),
     /// Alternatives, tried in order; nearly always one.
     Walk(Vec<Request>),
 }
@@ -37,7 +37,7 @@ impl<'a> Ask<'a> {
     pub(super) fn of(book: &Book, options: &Options, spec: &'a Jobspec) -> Result<Self, Error> {
         let graph = book.graph();
         let policy = spec.extras.policy.unwrap_or(options.policy);
-        let flat = if graph.has_pool_types() { flat::Request::of(graph, spec)? } else { None };
+        let flat = if graph.has_pool_types() { flat::SlotRequest::of(graph, spec)? } else { None };
         let form = match flat {
             Some(request) => Form::Flat(request),
             None => {

@@ -16,7 +16,7 @@ use crate::pools::{Amounts, SlotShape, Tenancy};
 use crate::schedule::Term;
 use crate::sound::contradiction;
 use crate::time::{End, WINDOW_SECONDS};
-use crate::traverser::request::Level;
+use crate::traverser::request::RequestLevel;
 use crate::traverser::select::{self, Marked, Units};
 use crate::traverser::{Left, Request, Selection};
 use crate::writer::{self, About, Emitted, MatchFormat};
@@ -96,11 +96,11 @@ impl Engine {
         at: i64,
         unmarked: &[VertexId],
     ) -> Result<String, Error> {
-        let label = |levels: &[Level], at: Option<usize>| {
+        let label = |levels: &[RequestLevel], at: Option<usize>| {
             at.map_or_else(Box::default, |at| levels[at].label.clone())
         };
         let flat;
-        let (selection, levels): (&Selection, &[Level]) = match (found, &ask.form) {
+        let (selection, levels): (&Selection, &[RequestLevel]) = match (found, &ask.form) {
             (Found::Walk(selection, which), Form::Walk(requests)) => {
                 (selection, &requests[*which].levels)
             }
@@ -132,7 +132,7 @@ impl Engine {
 }
 
 /// The vertices that slots of pool units stand for.
-fn selection_of(book: &Book, request: &flat::Request<'_>, picks: &[flat::Pick]) -> Selection {
+fn selection_of(book: &Book, request: &flat::SlotRequest<'_>, picks: &[flat::Pick]) -> Selection {
     let mut units: Vec<(VertexId, crate::graph::TypeId, u64)> = Vec::new();
     for of_shape in picks.chunk_by(|a, b| a.shape == b.shape) {
         let slot = request.slot(of_shape[0].shape);

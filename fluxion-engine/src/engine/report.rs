@@ -228,7 +228,7 @@ fn explained(sight: Sight<'_>, spec: &Jobspec) -> Result<Explanation, Error> {
 /// Of the rows that a request may use, those that a shape may use.
 fn rows_of_shape(
     graph: &Graph,
-    request: &flat::Request<'_>,
+    request: &flat::SlotRequest<'_>,
     shape: usize,
     of_request: &Bits,
 ) -> Bits {
@@ -239,7 +239,7 @@ fn rows_of_shape(
 
 fn supplies(
     graph: &Graph,
-    (request, spec): (&flat::Request<'_>, &Jobspec),
+    (request, spec): (&flat::SlotRequest<'_>, &Jobspec),
     when: When,
     rows: &Bits,
 ) -> Vec<Supply> {
@@ -291,7 +291,7 @@ fn is_zero(count: &u64) -> bool {
 }
 
 fn pool_supply(
-    request: &flat::Request<'_>,
+    request: &flat::SlotRequest<'_>,
     (kind, per_slot): (usize, u64),
     pools: &Pools,
     free: &Free<'_>,
@@ -321,7 +321,7 @@ fn pool_supply(
     supply
 }
 
-fn of_pools<'a, 'b>(form: &'a Form<'b>) -> Result<&'a flat::Request<'b>, Error> {
+fn of_pools<'a, 'b>(form: &'a Form<'b>) -> Result<&'a flat::SlotRequest<'b>, Error> {
     match form {
         Form::Flat(request) => Ok(request),
         Form::Walk(_) => Err(Error::invalid("jobspec: only slots of pool units can be explained")),

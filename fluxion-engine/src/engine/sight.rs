@@ -207,7 +207,7 @@ impl<'a> Sight<'a> {
     pub(super) fn usable(
         &self,
         ask: &Ask<'_>,
-        request: &flat::Request<'_>,
+        request: &flat::SlotRequest<'_>,
         status: Status,
     ) -> Usable {
         let slots = request.shapes.iter().map(|shape| shape.extras);
@@ -218,7 +218,7 @@ impl<'a> Sight<'a> {
     fn find_flat(
         &self,
         ask: &Ask<'_>,
-        request: &flat::Request<'_>,
+        request: &flat::SlotRequest<'_>,
         start: Start,
         status: Status,
     ) -> Search {
@@ -230,7 +230,7 @@ impl<'a> Sight<'a> {
     fn later_flat(
         &self,
         ask: &Ask<'_>,
-        request: &flat::Request<'_>,
+        request: &flat::SlotRequest<'_>,
         from: i64,
         now: Error,
     ) -> Result<(Vec<flat::Pick>, i64), Error> {
@@ -287,7 +287,7 @@ impl<'a> Sight<'a> {
     }
 
     /// Why no instant was found.
-    fn why_not_later(&self, ask: &Ask<'_>, request: &flat::Request<'_>, now: Error) -> Error {
+    fn why_not_later(&self, ask: &Ask<'_>, request: &flat::SlotRequest<'_>, now: Error) -> Error {
         if request.shapes.len() == 1 {
             return Error::busy();
         }

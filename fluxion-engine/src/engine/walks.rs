@@ -102,12 +102,12 @@ impl Step {
     }
 }
 
-struct Writer {
+struct GraphText {
     nodes: Vec<String>,
     edges: Vec<String>,
 }
 
-impl Writer {
+impl GraphText {
     fn add(
         &mut self,
         above: Option<(usize, &str)>,
@@ -129,7 +129,7 @@ impl Writer {
 }
 
 fn document(shape: &Shape) -> String {
-    let mut writer = Writer { nodes: Vec::new(), edges: Vec::new() };
+    let mut writer = GraphText { nodes: Vec::new(), edges: Vec::new() };
     let (root, path) = writer.add(None, "cluster", 0, -1, "");
     let racks: Vec<(usize, String)> =
         (0..shape.racks).map(|at| writer.add(Some((root, &path)), "rack", at, -1, "")).collect();
@@ -290,7 +290,7 @@ fn jobspec(resources: &str, seconds: u64, constraint: Option<&&str>) -> String {
 /// An addition to a graph: a node, or cores of an existing one.
 fn growth(shape: &Shape, number: usize, cores: usize, new: bool) -> String {
     let rank = if new { ADDED + number } else { number };
-    let mut writer = Writer { nodes: Vec::new(), edges: Vec::new() };
+    let mut writer = GraphText { nodes: Vec::new(), edges: Vec::new() };
     let mut above = writer.add(None, "cluster", 0, -1, "");
     if shape.racks > 0 {
         above = writer.add(Some((above.0, &above.1)), "rack", rank % shape.racks, -1, "");

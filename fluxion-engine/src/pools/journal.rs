@@ -6,10 +6,10 @@ use super::ledger::{Before, Ledger};
 
 /// The rows to restore: `None` outside of a trial.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Journal(Option<Box<Trial>>);
+pub(super) struct Journal(Option<Box<ChangedRows>>);
 
 #[derive(Debug, Clone)]
-struct Trial {
+struct ChangedRows {
     now: i64,
     rows: HashMap<usize, Before>,
 }
@@ -18,7 +18,7 @@ impl Journal {
     /// From now on rows are remembered as they are before they change. Rows must neither come nor
     /// go until the end.
     pub(super) fn begin(&mut self, now: i64) {
-        self.0 = Some(Box::new(Trial { now, rows: HashMap::new() }));
+        self.0 = Some(Box::new(ChangedRows { now, rows: HashMap::new() }));
     }
 
     /// Has to be called before the claims of a row change.

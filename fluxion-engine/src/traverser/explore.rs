@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::choose::Gathered;
-use super::request::Level;
+use super::request::RequestLevel;
 use crate::graph::TypeId;
 
 /// Counts, type by type, how many whole shares of the wanted resources were found.
@@ -26,7 +26,7 @@ struct Want {
 }
 
 impl Sieve {
-    pub(crate) fn new(levels: &[Level], slots: u64) -> Self {
+    pub(crate) fn new(levels: &[RequestLevel], slots: u64) -> Self {
         let mut wants: SmallVec<[Want; 4]> = SmallVec::new();
         for level in levels {
             let share = level.count.most();

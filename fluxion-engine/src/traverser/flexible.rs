@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 use super::choose::{self, Edge, Gathered, Group, index, inner};
-use super::request::{Level, Levels, Request};
+use super::request::{Levels, Request, RequestLevel};
 use super::scene::Scene;
 use crate::graph::TypeId;
 use crate::jobspec::Count;
@@ -93,7 +93,7 @@ pub(super) fn slots(
         .iter()
         .map(|at| {
             let column =
-                |part: &Level| kinds.iter().position(|kind| *kind == part.kind).unwrap_or(0);
+                |part: &RequestLevel| kinds.iter().position(|kind| *kind == part.kind).unwrap_or(0);
             request
                 .of_range(&request.levels[*at].with)
                 .iter()
@@ -194,16 +194,16 @@ fn first(slots: &[Parts], left: &Counts) -> Option<usize> {
 }
 
 /// A question of [`best`], as far as it is answered.
-struct Open {
+struct Question {
     left: Counts,
     /// The slot that is tried.
     at: usize,
     answer: (u64, Option<usize>),
 }
 
-impl Open {
+impl Question {
     fn new(left: Counts) -> Self {
-        Open { left, at: 0, answer: (0, None) }
+        Question { left, at: 0, answer: (0, None) }
     }
 
     /// Takes note of how many slots can be formed after the one that is tried.
@@ -221,12 +221,12 @@ fn best(slots: &[Parts], left: &Counts, known: &mut Known) -> (u64, Option<usize
     if let Some(answer) = known.get(left) {
         return *answer;
     }
-    let mut open = vec![Open::new(left.clone())];
+    let mut open = vec![Question::new(left.clone())];
     loop {
         let last = open.len() - 1;
         let this = &mut open[last];
         let Some(parts) = slots.get(this.at) else {
-            let Open { left, answer, .. } = open.swap_remove(last);
+            let Question { left, answer, .. } = open.swap_remove(last);
             known.insert(left, answer);
             match open.last_mut() {
                 Some(above) => above.tried(answer.0),
@@ -243,7 +243,7 @@ fn best(slots: &[Parts], left: &Counts, known: &mut Known) -> (u64, Option<usize
         } else if let Some((more, _)) = known.get(&rest) {
             this.tried(*more);
         } else {
-            open.push(Open::new(rest));
+            open.push(Question::new(rest));
         }
     }
 }

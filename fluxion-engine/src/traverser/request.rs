@@ -19,7 +19,7 @@ pub(crate) type Levels = Range<usize>;
 
 /// A level of the request.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Level {
+pub(crate) struct RequestLevel {
     pub(crate) kind: TypeId,
     pub(crate) count: Count,
     pub(crate) exclusive: Option<bool>,
@@ -32,7 +32,7 @@ pub(crate) struct Level {
 /// A request for whole vertices (and units of pools in slots).
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
-    pub(crate) levels: Vec<Level>,
+    pub(crate) levels: Vec<RequestLevel>,
     pub(crate) top: Levels,
     /// At least this much is needed of the machine; tracked types only.
     pub(crate) needs: Needs,
@@ -72,7 +72,7 @@ impl Request {
         Ok(request)
     }
 
-    pub(crate) fn of_range(&self, levels: &Levels) -> &[Level] {
+    pub(crate) fn of_range(&self, levels: &Levels) -> &[RequestLevel] {
         &self.levels[levels.clone()]
     }
 
@@ -100,7 +100,7 @@ impl Request {
             if resource.exclusive == Some(true) && !self.exclusive_kinds.contains(&kind) {
                 self.exclusive_kinds.push(kind);
             }
-            self.levels.push(Level {
+            self.levels.push(RequestLevel {
                 kind,
                 count: resource.count,
                 exclusive: resource.exclusive,

@@ -2,7 +2,7 @@
 //! whether a walk has any use in entering a vertex, by state, constraint, what holds it, and the
 //! pruning filters.
 
-use super::request::{Level, Request};
+use super::request::{Request, RequestLevel};
 use super::weights::Weights;
 use crate::graph::{Graph, TypeId, VertexId};
 use crate::policy::Policy;
@@ -49,7 +49,7 @@ impl Scene<'_> {
         &self,
         vertex: VertexId,
         kind: TypeId,
-        levels: &[Level],
+        levels: &[RequestLevel],
         exclusive: bool,
     ) -> Result<Option<Below>, Refusal> {
         let (graph, schedule, window) = (self.graph, self.schedule, self.window);

@@ -104,8 +104,8 @@ pub(crate) fn select(
     }
     shadow(graph, schedule, &mut marks, exclusive_kinds, window);
     let mut selection = Selection { marked: Vec::with_capacity(marks.len()), units };
-    let mut order = Order { graph, schedule, marks, out: &mut selection.marked };
-    order.visit(graph.root(), 1);
+    let mut writing = Writing { graph, schedule, marks, out: &mut selection.marked };
+    writing.visit(graph.root(), 1);
     selection
 }
 
@@ -129,8 +129,8 @@ pub(crate) fn exactly(
         mark.shadow = !mark.exclusive;
     }
     let mut selection = Selection::default();
-    let mut order = Order { graph, schedule, marks, out: &mut selection.marked };
-    order.visit(graph.root(), 1);
+    let mut writing = Writing { graph, schedule, marks, out: &mut selection.marked };
+    writing.visit(graph.root(), 1);
     selection
 }
 
@@ -147,8 +147,8 @@ pub(crate) fn units_of(
         mark_pools(graph, &mut marks, *node, *kind, *amount);
     }
     let mut selection = Selection::default();
-    let mut order = Order { graph, schedule, marks, out: &mut selection.marked };
-    order.visit(graph.root(), 1);
+    let mut writing = Writing { graph, schedule, marks, out: &mut selection.marked };
+    writing.visit(graph.root(), 1);
     selection
 }
 
@@ -219,7 +219,7 @@ fn shadow(graph: &Graph, schedule: &Schedule, marks: &mut Marks, kinds: &[TypeId
     }
 }
 
-struct Order<'a> {
+struct Writing<'a> {
     graph: &'a Graph,
     schedule: &'a Schedule,
     marks: Marks,
@@ -229,7 +229,7 @@ struct Order<'a> {
 /// The units that a subtree takes, by type.
 type Sums = SmallVec<[(TypeId, i64); 4]>;
 
-impl Order<'_> {
+impl Writing<'_> {
     /// Writes a subtree, children in the order of their edges. Returns the units that it takes;
     /// `None`: nothing, and it is left out.
     fn visit(&mut self, vertex: VertexId, depth: usize) -> Option<Sums> {

@@ -10,7 +10,7 @@ use crate::Error;
 use crate::limits::{TREE_DEPTH_MAX, TREE_VALUES_MAX};
 
 pub(super) fn read(text: &str) -> Result<Node<'_>, Error> {
-    let mut tree = Tree::default();
+    let mut tree = Growing::default();
     for event in
         Parser::new_from_str_with_options(text, granit_parser::options! { emit_comments: false })
     {
@@ -30,7 +30,7 @@ pub(super) fn read(text: &str) -> Result<Node<'_>, Error> {
 
 /// The tree so far.
 #[derive(Default)]
-struct Tree<'a> {
+struct Growing<'a> {
     root: Option<Node<'a>>,
     /// Lists and mappings that are not closed yet, outermost first.
     open: Vec<Open<'a>>,
@@ -63,7 +63,7 @@ enum Items<'a> {
     Map { fields: Vec<(Cow<'a, str>, Node<'a>)>, key: Option<Cow<'a, str>> },
 }
 
-impl<'a> Tree<'a> {
+impl<'a> Growing<'a> {
     fn take(&mut self, event: Event<'a>, span: &Span) -> Result<(), Error> {
         let line = u32::try_from(span.start.line()).unwrap_or(u32::MAX);
         match event {

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use crate::graph::Graph;
 use crate::idset;
-use crate::matcher::flat::{Pick, Request, by_count};
+use crate::matcher::flat::{Pick, SlotRequest, by_count};
 
 /// Slots per rank, shape by shape in the order of the request; within a shape the ranks with most
 /// slots first.
-pub(crate) fn write(graph: &Graph, request: &Request<'_>, picks: &[Pick]) -> String {
+pub(crate) fn write(graph: &Graph, request: &SlotRequest<'_>, picks: &[Pick]) -> String {
     let mut out = String::from("{\"slots\":[");
     let mut separator = "";
     for of_shape in picks.chunk_by(|a, b| a.shape == b.shape) {

@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 use super::levels::Spread;
 use super::order::NodeOrder;
-use super::request::Request;
+use super::request::SlotRequest;
 use super::shape::Shape;
 use crate::bits::Bits;
 use crate::graph::Graph;
@@ -53,7 +53,7 @@ struct Swept {
 
 /// A sweep over the instants after now; `None`: no node has a pool of a requested type.
 pub(crate) fn sweep<'g>(
-    request: &'g Request<'_>,
+    request: &'g SlotRequest<'_>,
     graph: &'g Graph,
     usable: &Usable,
     now: i64,

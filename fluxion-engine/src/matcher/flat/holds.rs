@@ -8,7 +8,7 @@
 
 use super::order::NodeOrder;
 use super::place::place;
-use super::request::{Request, Search, Start};
+use super::request::{Search, SlotRequest, Start};
 use crate::graph::Graph;
 use crate::matcher::candidates::Usable;
 use crate::policy::Policy;
@@ -16,7 +16,7 @@ use crate::time::When;
 
 /// As [`super::search()`], where something begins later.
 pub(super) fn search_by_holds(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     graph: &Graph,
     at: i64,
     usable: &Usable,
@@ -36,7 +36,7 @@ pub(super) fn search_by_holds(
 }
 
 /// The request with the pools of each hold behind those of the shorter ones.
-fn with_holds<'a>(request: &Request<'a>, holds: &[u64]) -> Request<'a> {
+fn with_holds<'a>(request: &SlotRequest<'a>, holds: &[u64]) -> SlotRequest<'a> {
     let kinds = (0..holds.len()).flat_map(|_| request.kinds.iter().copied()).collect();
     let mut shapes = request.shapes.clone();
     for shape in &mut shapes {
@@ -48,7 +48,7 @@ fn with_holds<'a>(request: &Request<'a>, holds: &[u64]) -> Request<'a> {
             );
         }
     }
-    Request {
+    SlotRequest {
         shapes,
         kinds,
         limits: request.limits.clone(),

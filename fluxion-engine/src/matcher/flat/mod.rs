@@ -23,6 +23,6 @@ mod shape;
 mod taken;
 
 pub(crate) use earliest::sweep;
-pub(crate) use request::{Request, Search, Start, has_ranges};
+pub(crate) use request::{Search, SlotRequest, Start, has_ranges};
 pub(crate) use search::search;
 pub(crate) use shape::{Pick, Shape, by_count};

@@ -3,12 +3,12 @@
 use super::levels::place_in_parts;
 use super::order::NodeOrder;
 use super::plain::place_plain;
-use super::request::{Request, Search, Start};
+use super::request::{Search, SlotRequest, Start};
 use crate::matcher::candidates::Usable;
 use crate::pools::{Free, Pools};
 
 pub(super) fn place(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     pools: &Pools,
     start: Start,
     free: &Free<'_>,

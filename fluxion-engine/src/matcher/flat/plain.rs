@@ -2,7 +2,7 @@
 
 use super::order::NodeOrder;
 use super::ranked::place_ranked;
-use super::request::{Request, Search};
+use super::request::{Search, SlotRequest};
 use super::several::place_several;
 use super::shape::{Pick, Shape};
 use super::taken::Taken;
@@ -12,7 +12,7 @@ use crate::pools::Free;
 
 /// Finds a place without a look at levels.
 pub(super) fn place_plain(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     free: &Free<'_>,
     usable: &Usable,
     order: &NodeOrder<'_>,
@@ -29,7 +29,7 @@ pub(super) fn place_plain(
 }
 
 fn place_one(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     shape: &Shape<'_>,
     free: &Free<'_>,
     tiers: &[Bits],

@@ -13,7 +13,7 @@ use std::collections::BinaryHeap;
 
 use smallvec::SmallVec;
 
-use super::request::Request;
+use super::request::SlotRequest;
 use super::shape::Pick;
 use super::taken::{Taken, room_beside};
 use crate::bits::Bits;
@@ -26,7 +26,7 @@ const SLOTS_PER_NODE_MAX: u64 = 16;
 
 /// One shape, tier by tier.
 struct Filling<'a> {
-    request: &'a Request<'a>,
+    request: &'a SlotRequest<'a>,
     /// Position of the shape in its request.
     at: usize,
     free: &'a Free<'a>,
@@ -59,7 +59,7 @@ struct Untouched {
 /// Slots of a shape, node by node in the order of `ranked`; `None`: there is not room for all
 /// of them.
 pub(super) fn place_ranked(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     at: usize,
     free: &Free<'_>,
     tiers: &[Bits],

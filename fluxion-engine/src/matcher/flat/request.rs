@@ -17,7 +17,7 @@ use crate::time::When;
 
 /// A request of slots, each of units of pools.
 #[derive(Debug, Clone)]
-pub(crate) struct Request<'a> {
+pub(crate) struct SlotRequest<'a> {
     pub(crate) shapes: Vec<Shape<'a>>,
     /// The types that occur; shapes refer to them by position. `None`: no vertex has this type.
     pub(crate) kinds: Vec<(&'a str, Option<TypeId>)>,
@@ -50,7 +50,7 @@ pub(crate) enum Search {
     GaveUp,
 }
 
-impl<'a> Request<'a> {
+impl<'a> SlotRequest<'a> {
     /// The request in this form, or `None` if it asks for more than slots of units.
     pub(crate) fn of(graph: &Graph, spec: &'a Jobspec) -> Result<Option<Self>, Error> {
         let unit = |part: &Resource| {
@@ -69,7 +69,7 @@ impl<'a> Request<'a> {
             return Ok(None);
         }
         let tenancy = spec.extras.tenancy;
-        let mut request = Request {
+        let mut request = SlotRequest {
             shapes: Vec::new(),
             kinds: Vec::new(),
             limits: Vec::new(),
@@ -245,7 +245,7 @@ impl<'a> Request<'a> {
 
 /// The shape of the slots of a resource.
 fn shape_of<'a>(
-    request: &mut Request<'a>,
+    request: &mut SlotRequest<'a>,
     graph: &Graph,
     slot: &'a Resource,
 ) -> Result<Shape<'a>, Error> {
@@ -305,6 +305,6 @@ fn shape_of<'a>(
 }
 
 /// True if some shape asks for a range.
-pub(crate) fn has_ranges(request: &Request<'_>) -> bool {
+pub(crate) fn has_ranges(request: &SlotRequest<'_>) -> bool {
     request.shapes.iter().any(|shape| shape.range.is_some())
 }

@@ -4,7 +4,7 @@ use super::holds::search_by_holds;
 use super::order::NodeOrder;
 use super::place::place;
 use super::ranges::numbers;
-use super::request::{Request, Search, Start, has_ranges};
+use super::request::{Search, SlotRequest, Start, has_ranges};
 use crate::graph::Graph;
 use crate::matcher::candidates::Usable;
 use crate::policy::Policy;
@@ -12,7 +12,7 @@ use crate::time::When;
 
 /// Finds a place for every slot, or for none; of ranges, for as many slots as have one.
 pub(crate) fn search(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     graph: &Graph,
     start: Start,
     usable: &Usable,
@@ -28,7 +28,7 @@ pub(crate) fn search(
 
 /// Raises the shapes that ask for a range, from a place for the minimum of each.
 pub(super) fn raise(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     graph: &Graph,
     start: Start,
     usable: &Usable,
@@ -61,7 +61,7 @@ pub(super) fn raise(
 
 /// Finds a place for every slot, or for none; of ranges, for the minimum.
 fn search_exactly(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     graph: &Graph,
     start: Start,
     usable: &Usable,

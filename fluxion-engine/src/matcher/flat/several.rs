@@ -4,7 +4,7 @@
 use super::exact;
 use super::order::NodeOrder;
 use super::ranked::place_ranked;
-use super::request::{Request, Search};
+use super::request::{Search, SlotRequest};
 use super::shape::Pick;
 use super::taken::{Taken, room_beside};
 use crate::bits::Bits;
@@ -19,7 +19,7 @@ const PLENTY: u64 = 16;
 type Tiers = Vec<Bits>;
 
 pub(super) fn place_several(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     free: &Free<'_>,
     usable: &Usable,
     order: &NodeOrder<'_>,
@@ -76,7 +76,7 @@ pub(super) fn place_several(
 
 /// Places shape after shape.
 pub(super) fn greedy<'t>(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     shapes: &[usize],
     free: &Free<'_>,
     tiers: impl Fn(usize) -> &'t [Bits],
@@ -103,7 +103,7 @@ pub(super) fn greedy<'t>(
 
 /// Slots of a shape beside those that were placed before, in the order of ranks.
 fn place_beside(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     at: usize,
     free: &Free<'_>,
     tiers: &[Bits],
@@ -126,7 +126,7 @@ fn place_beside(
 }
 
 /// The rows by how many shapes can use them, fewest first.
-fn by_contention(request: &Request<'_>, rows: &[Bits], free: &Free<'_>) -> Vec<Bits> {
+fn by_contention(request: &SlotRequest<'_>, rows: &[Bits], free: &Free<'_>) -> Vec<Bits> {
     let mut groups: Vec<Bits> = vec![Bits::default(); request.shapes.len() + 1];
     for row in Bits::union(rows).iter() {
         let users = request.shapes.iter().zip(rows);

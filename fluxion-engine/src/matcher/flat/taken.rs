@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 use super::quotas::Quotas;
-use super::request::Request;
+use super::request::SlotRequest;
 use super::shape::Shape;
 use crate::pools::Free;
 
@@ -44,7 +44,7 @@ impl<'a> Taken<'a> {
 /// How many of up to `most` slots of a shape, by its position, a row has room for beside those
 /// that were placed before.
 pub(super) fn room_beside(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     at: usize,
     free: &Free<'_>,
     row: usize,
@@ -62,7 +62,7 @@ pub(super) fn room_beside(
 
 /// How many of up to `most` slots of a shape a row has room for beside these, which fit there.
 fn room_with(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     shape: &Shape<'_>,
     free: &Free<'_>,
     row: usize,

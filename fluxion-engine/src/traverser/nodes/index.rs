@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::kept::{Journal, Lists};
+use super::kept::{ChangedNodes, Lists};
 use super::kinds::Kinds;
 use super::places::Places;
 use crate::admitted::Admitted;
@@ -36,7 +36,7 @@ pub(crate) struct NodeIndex {
     /// Nodes on which something is going to be taken.
     planned: Bits,
     lists: Lists,
-    journal: Journal,
+    journal: ChangedNodes,
     rows: Tree,
     /// Nodes of which not everything is free.
     in_use: usize,
@@ -62,7 +62,7 @@ impl NodeIndex {
             kinds,
             planned: Bits::default(),
             lists: Lists::default(),
-            journal: Journal::default(),
+            journal: ChangedNodes::default(),
             rows: Tree::default(),
             in_use: 0,
             now,
@@ -93,7 +93,7 @@ impl NodeIndex {
     }
 
     /// The candidates of requests that came before, and the nodes that have changed since.
-    pub(super) fn kept(&self) -> (&Lists, &Journal) {
+    pub(super) fn kept(&self) -> (&Lists, &ChangedNodes) {
         (&self.lists, &self.journal)
     }
 
@@ -191,7 +191,7 @@ impl NodeIndex {
         }
         self.journal.note(place);
         if self.journal.is_long(self.places.len()) {
-            self.journal = Journal::default();
+            self.journal = ChangedNodes::default();
             self.lists.clear();
         }
         self.in_use -= usize::from(self.is_used(place, self.rows.row(place)));

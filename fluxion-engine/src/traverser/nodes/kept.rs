@@ -92,11 +92,11 @@ impl Rows {
 
 /// Places of nodes that have changed, in order of time.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Journal {
+pub(super) struct ChangedNodes {
     places: Vec<u32>,
 }
 
-impl Journal {
+impl ChangedNodes {
     pub(super) fn note(&mut self, place: usize) {
         self.places.push(u32::try_from(place).expect("fewer nodes than vertices"));
     }
@@ -124,7 +124,7 @@ impl List {
     }
 
     /// Places of nodes that have changed since it was brought up to date; `None`: all.
-    pub(super) fn since<'j>(&self, journal: &'j Journal) -> Option<&'j [u32]> {
+    pub(super) fn since<'j>(&self, journal: &'j ChangedNodes) -> Option<&'j [u32]> {
         self.seen.map(|seen| &journal.places[seen..])
     }
 
@@ -165,7 +165,11 @@ impl List {
 
     /// Gives nodes other candidates; `changed` is in the order of the walk, and all that has
     /// changed up to now. `None`: there are too many.
-    pub(super) fn replace(&mut self, changed: &[(usize, Costs)], journal: &Journal) -> Option<()> {
+    pub(super) fn replace(
+        &mut self,
+        changed: &[(usize, Costs)],
+        journal: &ChangedNodes,
+    ) -> Option<()> {
         if changed.len() > SPLICES_MAX {
             self.merge(changed)?;
         } else {

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::index::{EMPTIED, FIRST_TYPE, FREED, NodeIndex, OPEN, SHARED, UNTOUCHED};
 use crate::graph::{TypeId, VertexId};
 use crate::policy::{Order, Policy};
-use crate::traverser::request::{Level, Levels, Request};
+use crate::traverser::request::{Levels, Request, RequestLevel};
 use crate::traverser::scene::Window;
 
 /// Facts about a request before any node is visited.
@@ -91,7 +91,7 @@ impl Plan {
         &mut self,
         index: &NodeIndex,
         request: &Request,
-        node: &Level,
+        node: &RequestLevel,
         exclusive: bool,
     ) -> Option<()> {
         if !index.places().are_plain() {
@@ -160,6 +160,6 @@ impl Plan {
 }
 
 /// The count of a level that leaves no choice.
-fn fixed(level: &Level) -> Option<u64> {
+fn fixed(level: &RequestLevel) -> Option<u64> {
     (level.count.min == level.count.max).then_some(level.count.min)
 }

@@ -22,7 +22,7 @@ mod tests;
 use problem::{Problem, STEPS_MAX};
 
 use super::order::NodeOrder;
-use super::request::{Request, Search};
+use super::request::{Search, SlotRequest};
 use crate::bits::Bits;
 use crate::effort::Effort;
 use crate::pools::Free;
@@ -32,7 +32,7 @@ const SHAPES_MAX: usize = 500;
 
 /// Looks for a place for all shapes of a request on the rows of each.
 pub(super) fn search(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     free: &Free<'_>,
     rows: &[Bits],
     order: &NodeOrder<'_>,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 use crate::bits::Bits;
-use crate::matcher::flat::request::Request;
+use crate::matcher::flat::request::SlotRequest;
 use crate::matcher::flat::shape::{Pick, Shape};
 use crate::matcher::flat::taken::Slots;
 use crate::pools::Free;
@@ -39,7 +39,7 @@ pub(super) struct Class {
 pub(super) type Picks = Vec<Pick>;
 
 impl Problem {
-    pub(super) fn of(request: &Request<'_>, free: &Free<'_>, rows: &[Bits]) -> Self {
+    pub(super) fn of(request: &SlotRequest<'_>, free: &Free<'_>, rows: &[Bits]) -> Self {
         let counts: Vec<u64> = request.shapes.iter().map(|shape| shape.count).collect();
         let of_kind = |kind: usize| {
             let amount = |shape: &Shape<'_>| {

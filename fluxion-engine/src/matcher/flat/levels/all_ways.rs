@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use crate::bits::Bits;
 use crate::matcher::candidates::Usable;
 use crate::matcher::flat::plain::place_plain;
-use crate::matcher::flat::request::{Request, Search};
+use crate::matcher::flat::request::{Search, SlotRequest};
 use crate::matcher::flat::rule::{Rule, Wanted, part_rows};
 use crate::matcher::flat::shape::Pick;
 
@@ -31,7 +31,7 @@ struct Place {
 
 /// Tries all numbers of slots on all parts; `None`: they are too many.
 pub(super) fn all_ways(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     moment: Moment<'_>,
     usable: &Usable,
     rules: &[&Rule<'_>],
@@ -85,7 +85,7 @@ pub(super) fn all_ways(
 }
 
 /// The numbers that the part with the fewest slots may have, for each rule with a skew.
-fn leasts(request: &Request<'_>, rules: &[&Rule<'_>], eligible: &[Vec<usize>]) -> Vec<Counts> {
+fn leasts(request: &SlotRequest<'_>, rules: &[&Rule<'_>], eligible: &[Vec<usize>]) -> Vec<Counts> {
     let mut all: Vec<Counts> = vec![Vec::new()];
     for (rule, eligible) in rules.iter().zip(eligible) {
         let most = if rule.skew.is_some() {
@@ -104,7 +104,7 @@ fn leasts(request: &Request<'_>, rules: &[&Rule<'_>], eligible: &[Vec<usize>]) -
 /// The cheapest way to have all slots on the places, by how many parts are used that are to be
 /// few.
 fn combine(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     places: &[Place],
     rules: &[&Rule<'_>],
     eligible: &[Vec<usize>],
@@ -139,7 +139,7 @@ fn combine(
 
 /// Places some of the slots, without a look at the rules.
 fn place_some(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     moment: Moment<'_>,
     usable: &Usable,
     counts: &Counts,

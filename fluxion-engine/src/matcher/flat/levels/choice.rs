@@ -7,7 +7,7 @@
 //! these. Where slots are to be even, parts with the fewest of them come first.
 
 use crate::matcher::candidates::Usable;
-use crate::matcher::flat::request::{Request, Search};
+use crate::matcher::flat::request::{Search, SlotRequest};
 use crate::matcher::flat::rule::{Rule, Wanted, part_rows};
 use crate::pools::Pools;
 
@@ -28,12 +28,16 @@ struct Choice {
 }
 
 /// Tries the parts for all rules that want one.
-pub(super) fn choose_parts(request: &Request<'_>, moment: Moment<'_>, usable: &Usable) -> Search {
+pub(super) fn choose_parts(
+    request: &SlotRequest<'_>,
+    moment: Moment<'_>,
+    usable: &Usable,
+) -> Search {
     choose_from(request, moment, usable, 0, &mut Vec::new(), &mut TRIES_MAX.clone())
 }
 
 fn choose_from(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     moment: Moment<'_>,
     usable: &Usable,
     from: usize,
@@ -120,13 +124,18 @@ fn choose_from(
 
 /// Which parts count for a skew is known if none but slices are to choose one from this rule
 /// on.
-fn knows_what_counts(request: &Request<'_>, from: usize) -> bool {
+fn knows_what_counts(request: &SlotRequest<'_>, from: usize) -> bool {
     request.rules[from..].iter().all(|rule| rule.within != Wanted::One || rule.is_slice)
 }
 
 /// Whether slots can be even by the room of parts, were they not in slices: there is no need to
 /// try all parts for slices otherwise.
-fn may_be_even(request: &Request<'_>, moment: Moment<'_>, usable: &Usable, from: usize) -> bool {
+fn may_be_even(
+    request: &SlotRequest<'_>,
+    moment: Moment<'_>,
+    usable: &Usable,
+    from: usize,
+) -> bool {
     let mut even =
         request.rules.iter().filter(|rule| rule.skew.is_some() && knows_what_counts(request, from));
     even.all(|rule| {
@@ -140,7 +149,7 @@ fn may_be_even(request: &Request<'_>, moment: Moment<'_>, usable: &Usable, from:
 /// The rules that bound the slots of a part, with the largest number of them, once the
 /// rules before this one have their parts.
 fn bounds<'r>(
-    request: &'r Request<'_>,
+    request: &'r SlotRequest<'_>,
     pools: &Pools,
     usable: &Usable,
     from: usize,
@@ -168,7 +177,7 @@ fn bounds<'r>(
 /// How many slots under a rule a part would have, by all earlier choices and this one;
 /// `None`: that does not say.
 fn slots_with(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     pools: &Pools,
     bound: &Rule<'_>,
     chosen: &[Choice],
@@ -182,7 +191,7 @@ fn slots_with(
 
 /// How many slots of some rules are under another one, too.
 fn slots_under(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     bound: &Rule<'_>,
     rules: impl IntoIterator<Item = usize>,
 ) -> u64 {
@@ -195,7 +204,7 @@ fn slots_under(
 
 /// The part has room beside those that have chosen it before, as far as slots are like these.
 fn has_room_beside(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     moment: Moment<'_>,
     usable: &Usable,
     chosen: &[Choice],
@@ -232,7 +241,7 @@ fn has_room_beside(
 
 /// The part of a rule's level in which all of a chosen one lies.
 fn lies_in(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     pools: &Pools,
     bound: &Rule<'_>,
     choice: Choice,

@@ -34,14 +34,14 @@ use choice::choose_parts;
 use moment::Moment;
 
 use super::order::NodeOrder;
-use super::request::{Request, Search, Start};
+use super::request::{Search, SlotRequest, Start};
 use super::rule::Wanted;
 use crate::matcher::candidates::Usable;
 use crate::pools::{Free, Pools};
 
 /// Finds a place for every slot within the rules.
 pub(super) fn place_in_parts(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     pools: &Pools,
     start: Start,
     free: &Free<'_>,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::bits::Bits;
 use crate::matcher::flat::quotas::Quotas;
-use crate::matcher::flat::request::Request;
+use crate::matcher::flat::request::SlotRequest;
 use crate::matcher::flat::rule::{Rule, Wanted, part_rows};
 use crate::matcher::flat::taken::{Taken, room_beside};
 use crate::pools::{Free, Pools};
@@ -59,7 +59,7 @@ pub struct EvenSupply {
 /// The room for a shape on the rows of each shape, rule by rule; more rows than these
 /// count where the difference between parts is bounded: `None` if there is no such rule.
 pub(crate) fn level_supplies(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     pools: &Pools,
     free: &Free<'_>,
     shape: usize,
@@ -104,7 +104,7 @@ pub(crate) fn level_supplies(
 /// The room for all shapes of a rule that wants them in one part. The shape for which
 /// there is least room comes first.
 fn together(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     rule: &Rule<'_>,
     pools: &Pools,
     free: &Free<'_>,
@@ -151,7 +151,7 @@ fn together(
 
 /// Leaves of the rows of each shape those in parts that have room for all slots that are to be
 /// together.
-pub(crate) fn narrow(request: &Request<'_>, pools: &Pools, free: &Free<'_>, rows: &mut [Bits]) {
+pub(crate) fn narrow(request: &SlotRequest<'_>, pools: &Pools, free: &Free<'_>, rows: &mut [Bits]) {
     for rule in request.rules.iter().filter(|rule| rule.within == Wanted::One) {
         let Some(level) = rule.level else { continue };
         let of_shape = |shape: &usize| rooms_on(request, rule, *shape, pools, free, &rows[*shape]);

@@ -3,7 +3,7 @@
 use crate::bits::Bits;
 use crate::matcher::candidates::Usable;
 use crate::matcher::flat::order::NodeOrder;
-use crate::matcher::flat::request::Request;
+use crate::matcher::flat::request::SlotRequest;
 use crate::matcher::flat::rule::{Rule, Wanted};
 use crate::matcher::flat::shape::Shape;
 use crate::pools::levels::Level;
@@ -16,7 +16,7 @@ use super::shares;
 pub(super) type Rooms = Vec<Vec<u64>>;
 
 pub(super) fn rooms_of(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     rule: &Rule<'_>,
     moment: Moment<'_>,
     usable: &Usable,
@@ -29,7 +29,7 @@ pub(super) fn rooms_of(
 
 /// The rooms for one shape on some rows.
 pub(super) fn rooms_on(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     rule: &Rule<'_>,
     shape: usize,
     pools: &Pools,
@@ -93,7 +93,7 @@ impl Rule<'_> {
 
 /// The rooms of parts while a sweep goes from instant to instant.
 pub(crate) struct Spread<'a> {
-    request: &'a Request<'a>,
+    request: &'a SlotRequest<'a>,
     rules: Vec<Watched<'a>>,
 }
 
@@ -106,7 +106,7 @@ struct Watched<'a> {
 
 impl<'a> Spread<'a> {
     /// Nothing has room yet.
-    pub(crate) fn new(request: &'a Request<'a>, pools: &'a Pools, usable: &Usable) -> Self {
+    pub(crate) fn new(request: &'a SlotRequest<'a>, pools: &'a Pools, usable: &Usable) -> Self {
         let wants_one =
             request.rules.iter().any(|rule| rule.within == Wanted::One && !rule.is_slice);
         let watched = |rule: &Rule<'a>| {

@@ -8,7 +8,7 @@ use crate::matcher::candidates::Usable;
 use crate::matcher::flat::order::NodeOrder;
 use crate::matcher::flat::plain::place_plain;
 use crate::matcher::flat::quotas::Quotas;
-use crate::matcher::flat::request::{Request, Search};
+use crate::matcher::flat::request::{Search, SlotRequest};
 use crate::matcher::flat::rule::{Rule, Wanted, part_rows};
 use crate::matcher::flat::several::greedy;
 use crate::matcher::flat::shape::Pick;
@@ -23,7 +23,7 @@ use super::shares;
 /// By how many parts the fewest are looked for, where all ways are too many.
 const PREFIX_MAX: usize = 64;
 
-pub(super) fn share_out(request: &Request<'_>, moment: Moment<'_>, usable: &Usable) -> Search {
+pub(super) fn share_out(request: &SlotRequest<'_>, moment: Moment<'_>, usable: &Usable) -> Search {
     let is_bound =
         |rule: &&Rule<'_>| rule.has_bounds() || rule.within == Wanted::Fewest && !moment.is_strict;
     let rules: Vec<&Rule<'_>> = request.rules.iter().filter(is_bound).collect();
@@ -39,7 +39,7 @@ pub(super) fn share_out(request: &Request<'_>, moment: Moment<'_>, usable: &Usab
 
 /// One shape on one level: exact.
 fn share_out_one(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     moment: Moment<'_>,
     usable: &Usable,
     rules: &[&Rule<'_>],
@@ -87,7 +87,7 @@ fn share_out_one(
 }
 
 fn share_out_several(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     moment: Moment<'_>,
     usable: &Usable,
     rules: &[&Rule<'_>],
@@ -117,7 +117,7 @@ fn share_out_several(
 
 /// Greedily within the bounds.
 fn place_bounded(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     moment: Moment<'_>,
     usable: &Usable,
     rules: &[&Rule<'_>],
@@ -161,7 +161,7 @@ fn place_bounded(
 
 /// On the parts with most room for the first rule that wants few, as few as suffice.
 fn place_on_few(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     moment: Moment<'_>,
     usable: &Usable,
     rules: &[&Rule<'_>],

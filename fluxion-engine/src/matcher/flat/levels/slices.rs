@@ -6,7 +6,7 @@
 
 use crate::bits::Bits;
 use crate::matcher::candidates::Usable;
-use crate::matcher::flat::request::{Request, Search};
+use crate::matcher::flat::request::{Search, SlotRequest};
 use crate::matcher::flat::rule::{Rule, Wanted, part_rows};
 
 use super::moment::Moment;
@@ -18,7 +18,7 @@ use super::tightness::by_tightness;
 /// Shares out the slices of this rule and of all after it, if they are alike and are to be
 /// even. `None`: they are not, or it is not found out in this way.
 pub(super) fn share_out_slices(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     moment: Moment<'_>,
     usable: &Usable,
     first: usize,
@@ -62,7 +62,7 @@ pub(super) fn share_out_slices(
 /// The shapes of slices, if these are all that are left to choose a part, and the rule by which
 /// they are even, with its skew.
 fn even_slices<'r>(
-    request: &'r Request<'_>,
+    request: &'r SlotRequest<'_>,
     moment: Moment<'_>,
     first: usize,
 ) -> Option<(Vec<usize>, &'r Rule<'r>, u64)> {
@@ -89,7 +89,7 @@ fn even_slices<'r>(
 /// For how many slots under a rule each part has room, if all are alike, but for how many there
 /// are of each shape.
 pub(super) fn rooms_together(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     rule: &Rule<'_>,
     moment: Moment<'_>,
     usable: &Usable,

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use crate::graph::TypeId;
 use crate::matcher::candidates::Usable;
 use crate::matcher::flat::order::NodeOrder;
-use crate::matcher::flat::request::{Request, Start};
+use crate::matcher::flat::request::{SlotRequest, Start};
 use crate::matcher::flat::rule::Rule;
 use crate::pools::Tenancy;
 use crate::time::When;
@@ -18,7 +18,7 @@ const ONCE: u128 = 1_000_000_000;
 
 /// The parts in which the units suffice, the tightest first.
 pub(super) fn by_tightness(
-    request: &Request<'_>,
+    request: &SlotRequest<'_>,
     moment: Moment<'_>,
     usable: &Usable,
     rule: &Rule<'_>,
@@ -56,7 +56,7 @@ pub(super) fn by_tightness(
 }
 
 /// The units that the shapes of a rule take together; `None`: of a type that no node has.
-fn demand(request: &Request<'_>, rule: &Rule<'_>) -> Option<Vec<(TypeId, u128)>> {
+fn demand(request: &SlotRequest<'_>, rule: &Rule<'_>) -> Option<Vec<(TypeId, u128)>> {
     let mut demand: Vec<(TypeId, u128)> = Vec::new();
     for shape in rule.shapes.iter().map(|shape| &request.shapes[*shape]) {
         for (kind, amount) in request.units_of(shape)? {

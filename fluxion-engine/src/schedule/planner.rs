@@ -121,11 +121,17 @@ impl Planner {
         })
     }
 
-    /// Points after an instant, ascending; those where no job uses more than the way through are
-    /// none.
-    pub(crate) fn points_after(&self, at: i64) -> impl Iterator<Item = i64> + '_ {
+    /// The first point after an instant at which a job begins or ends that uses more than the way
+    /// through.
+    pub(crate) fn point_after(&self, at: i64) -> Option<i64> {
         let start = self.points.partition_point(|point| point.at <= at);
-        self.points[start..].iter().filter(|point| point.using > 0).map(|point| point.at)
+        self.points[start..].iter().find(|point| point.using > 0).map(|point| point.at)
+    }
+
+    /// The last such point before an instant.
+    pub(crate) fn point_before(&self, at: i64) -> Option<i64> {
+        let end = self.points.partition_point(|point| point.at < at);
+        self.points[..end].iter().rev().find(|point| point.using > 0).map(|point| point.at)
     }
 
     /// All points after an instant, ascending.
@@ -227,7 +233,11 @@ mod tests {
             let mut ends: Vec<i64> = kept.iter().flat_map(|span| [span.0, span.1]).filter(|at| *at > 3).collect();
             ends.sort_unstable();
             ends.dedup();
-            prop_assert_eq!(planner.points_after(3).collect::<Vec<_>>(), ends);
+            let after = std::iter::successors(planner.point_after(3), |at| planner.point_after(*at));
+            prop_assert_eq!(after.collect::<Vec<_>>(), ends.clone());
+            let before = |at: &i64| planner.point_before(*at).filter(|at| *at > 3);
+            ends.reverse();
+            prop_assert_eq!(std::iter::successors(planner.point_before(99), before).filter(|at| *at > 3).collect::<Vec<_>>(), ends);
             prop_assert_eq!(planner.is_idle(), kept.is_empty());
         }
     }

@@ -32,7 +32,7 @@ use weights::Weights;
 use crate::graph::{Graph, TypeId};
 use crate::policy::Policy;
 use crate::pools::{Free, Tenancy};
-use crate::schedule::Schedule;
+use crate::schedule::{Planner, Schedule};
 use crate::time::{FAR, WINDOW_SECONDS, When};
 
 /// Which traverser walks.
@@ -77,6 +77,45 @@ pub(crate) struct Later {
     pub(crate) is_last: bool,
 }
 
+/// The instants at which a request is tried later: those at which something begins or ends.
+struct Instants<'a> {
+    planner: Option<&'a Planner>,
+    /// All of them, on a graph with pools: an end of units of pools is no point of any vertex; and
+    /// there each point is worth a walk.
+    listed: Vec<i64>,
+}
+
+impl<'a> Instants<'a> {
+    fn of(traversal: &Traversal<'a>) -> Self {
+        let Traversal { graph, schedule, now, .. } = *traversal;
+        let planner = schedule.planner(graph.root());
+        if !graph.has_pool_types() {
+            return Instants { planner, listed: Vec::new() };
+        }
+        let mut listed = graph.pools.ledger().ends();
+        listed.extend(planner.into_iter().flat_map(|planner| planner.instants_after(now)));
+        listed.sort_unstable();
+        listed.dedup();
+        Instants { planner: None, listed }
+    }
+
+    /// The first of them after an instant.
+    fn after(&self, at: i64) -> Option<i64> {
+        match self.planner {
+            Some(planner) => planner.point_after(at),
+            None => self.listed.get(self.listed.partition_point(|known| *known <= at)).copied(),
+        }
+    }
+
+    /// The last of them before an instant.
+    fn before(&self, at: i64) -> Option<i64> {
+        match self.planner {
+            Some(planner) => planner.point_before(at),
+            None => self.listed[..self.listed.partition_point(|known| *known < at)].last().copied(),
+        }
+    }
+}
+
 impl Traversal<'_> {
     /// Where a request fits from `from` on for `seconds`.
     pub(crate) fn at(&self, request: &Request, from: i64, seconds: i64) -> Result<Selection, Miss> {
@@ -86,13 +125,16 @@ impl Traversal<'_> {
             is_now: from == self.now,
             status_ignored: false,
         };
-        self.find(request, window)
+        // The caller refuses a place at the end of the window of the graph, whichever it is.
+        self.find(request, window, from == WINDOW_SECONDS)
     }
 
     /// Whether a request fits on the idle machine with all of it up.
     pub(crate) fn satisfiable(&self, request: &Request, seconds: i64) -> Result<Selection, Miss> {
         let from = FAR - seconds - 1;
-        self.find(request, Window { from, to: FAR - 1, is_now: false, status_ignored: true })
+        let window = Window { from, to: FAR - 1, is_now: false, status_ignored: true };
+        // Of what could ever be it only matters whether there is anything.
+        self.find(request, window, true)
     }
 
     /// The earliest instant after now at which a request fits, and whether the root has enough at
@@ -102,49 +144,41 @@ impl Traversal<'_> {
         let has_enough = |at: &i64| {
             self.schedule.has_below(graph, root, *at, at.saturating_add(seconds), &request.needs)
         };
+        let instants = Instants::of(self);
         let mut last = Miss::Busy;
-        let planner = self.schedule.planner(root);
-        let mut others = Vec::new();
-        if graph.has_pool_types() {
-            // An end of units of pools is no point of any vertex; and here each point is worth a
-            // walk.
-            others = graph.pools.ledger().ends();
-            others.extend(planner.into_iter().flat_map(|planner| planner.instants_after(self.now)));
-            others.sort_unstable();
-            others.dedup();
-        }
-        let planner = planner.filter(|_| !graph.has_pool_types());
-        let points = planner.into_iter().flat_map(|planner| planner.points_after(self.now));
-        let mut points = points.chain(others);
-        let (mut misses, mut hopeless_before, mut passed_over) = (0, i64::MIN, Vec::new());
-        while let Some(at) = points.next() {
+        let (mut misses, mut hopeless_before) = (0, self.hopeless_before(request, false));
+        let (mut at, mut passes_over) = (self.now, false);
+        while let Some(next) = instants.after(at) {
             if !graph.pools.effort.take(1) {
                 return Err(Miss::Spent);
             }
-            if at < hopeless_before {
-                passed_over.push(at);
+            if next < hopeless_before {
+                (at, passes_over) = (hopeless_before - 1, true);
                 continue;
             }
+            at = next;
             if !has_enough(&at) {
                 continue;
             }
             self.left.set(Left::Nothing);
             match self.at(request, at, seconds) {
                 Ok(selection) => {
-                    let is_last = !points.any(|at| has_enough(&at));
+                    let later = std::iter::successors(Some(at), |at| instants.after(*at));
+                    let is_last = at == WINDOW_SECONDS || !later.skip(1).any(|at| has_enough(&at));
                     return Ok(Later { selection, at, is_last });
                 }
                 Err(Miss::Spent) => return Err(Miss::Spent),
                 Err(miss) => last = miss,
             }
-            passed_over.clear();
-            misses += 1;
+            (misses, passes_over) = (misses + 1, false);
             if misses == MISSES_UNASKED {
-                hopeless_before = self.hopeless_before(request);
+                hopeless_before = hopeless_before.max(self.hopeless_before(request, true));
             }
         }
         // Upstream tells the obstacle that the last search has met, so the last of these is made.
-        if let Some(at) = passed_over.into_iter().rev().find(has_enough) {
+        let before = |at: &i64| instants.before(*at).filter(|at| *at > self.now);
+        let mut passed = std::iter::successors(before(&hopeless_before), before);
+        if passes_over && let Some(at) = passed.find(has_enough) {
             self.left.set(Left::Nothing);
             last = match self.at(request, at, seconds) {
                 Ok(selection) => return Ok(Later { selection, at, is_last: true }),
@@ -154,16 +188,21 @@ impl Traversal<'_> {
         Err(last)
     }
 
-    /// No search for a request finds anything before this instant, as far as is known.
-    fn hopeless_before(&self, request: &Request) -> i64 {
+    /// No search for a request finds anything before this instant, as far as is known: by jobs that
+    /// never end, or, if `closely`, by the ends of all jobs.
+    fn hopeless_before(&self, request: &Request, closely: bool) -> i64 {
         let index = self.index.filter(|index| self.index_is_fresh && index.now() == self.now);
         let Some(index) = index.filter(|_| self.pools(request, When::Idle).is_empty()) else {
             return i64::MIN;
         };
-        let (graph, schedule) = (self.graph, self.schedule);
-        Plan::of(index, request).map_or(i64::MIN, |plan| {
-            outlook::hopeless_before(index, graph, schedule, request, &plan)
-        })
+        let Some(plan) = Plan::of(index, request) else { return i64::MIN };
+        if closely {
+            outlook::hopeless_before(index, self.graph, self.schedule, request, &plan)
+        } else if outlook::is_never(index, request, &plan) {
+            WINDOW_SECONDS
+        } else {
+            i64::MIN
+        }
     }
 
     /// Whether there are nodes enough to be worth a walk. `far`: at the end of the window, not now;
@@ -208,7 +247,8 @@ impl Traversal<'_> {
         missing <= 0
     }
 
-    fn find(&self, request: &Request, window: Window) -> Result<Selection, Miss> {
+    /// Searches in a window. `any`: it only matters whether there is a place.
+    fn find(&self, request: &Request, window: Window, any: bool) -> Result<Selection, Miss> {
         #[cfg(test)]
         crate::effort::count_search();
         if request.has_empty_slot {
@@ -239,7 +279,7 @@ impl Traversal<'_> {
             .and_then(|index| Some((index, Plan::of(index, request)?)));
         let Some((index, plan)) = plan else { return self.settle(Walk::new(scene), None) };
         let left = self.left.get();
-        let (walk, answer) = self.search(scene, index, &plan);
+        let (walk, answer) = self.search(scene, index, &plan, any);
         let answer = self.settle(walk, Some(answer));
         if answer.as_ref().is_ok_and(|selection| selection.marked.is_empty()) {
             // Nothing would be taken. Why that is refused follows from everything that a walk
@@ -251,7 +291,13 @@ impl Traversal<'_> {
     }
 
     /// Searches with the index.
-    fn search<'a>(&self, scene: Scene<'a>, index: &NodeIndex, plan: &Plan) -> (Walk<'a>, Answer) {
+    fn search<'a>(
+        &self,
+        scene: Scene<'a>,
+        index: &NodeIndex,
+        plan: &Plan,
+        any: bool,
+    ) -> (Walk<'a>, Answer) {
         let mut walk = Walk::new(scene);
         if search::is_hopeless(&scene, index, plan) {
             walk.obstacles().pass_over(true);
@@ -261,8 +307,6 @@ impl Traversal<'_> {
             walk.pass_by(search::few(scene, index, plan), plan.barren(index));
             return (walk, Answer::Unsure);
         }
-        // Of what could ever be it only matters whether there is anything.
-        let any = scene.window.status_ignored;
         if any || plan.is_ordered(self.policy) {
             let answer = search::run(&mut walk, index, plan, any);
             if !matches!(answer, Answer::Unsure) {

@@ -8,6 +8,7 @@ use crate::graph::{Graph, TypeId, VertexId};
 use crate::policy::Policy;
 use crate::pools::Free;
 use crate::schedule::{Below, Schedule};
+use crate::time::WINDOW_SECONDS;
 
 /// When the request is to be served.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +19,14 @@ pub(crate) struct Window {
     pub(crate) is_now: bool,
     /// Vertices that are down count: what could ever be.
     pub(crate) status_ignored: bool,
+}
+
+impl Window {
+    /// True if it begins later than now, and before the window of the graph ends: then jobs without
+    /// an end are in the way.
+    pub(super) fn is_before_the_end(&self) -> bool {
+        !self.is_now && !self.status_ignored && self.from < WINDOW_SECONDS
+    }
 }
 
 /// Why a vertex cannot serve.

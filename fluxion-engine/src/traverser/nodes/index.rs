@@ -11,6 +11,7 @@ use crate::constraint::Constraint;
 use crate::graph::{Graph, VertexId};
 use crate::maxima::Tree;
 use crate::schedule::Schedule;
+use crate::time::WINDOW_SECONDS;
 
 /// Values of column [`OPEN`].
 pub(super) const SHARED: i64 = 1;
@@ -25,6 +26,8 @@ pub(super) const EMPTIED: usize = 2;
 /// The same for the next end of a job; jobs past their end do not count.
 const ENDS: usize = 3;
 pub(super) const FIRST_TYPE: usize = 4;
+/// The first type in the rows of what there can be late; before it comes [`OPEN`].
+pub(super) const LATE_TYPE: usize = 1;
 
 /// Nodes in order, and the free resources of each.
 #[derive(Debug, Clone)]
@@ -38,6 +41,9 @@ pub(crate) struct NodeIndex {
     lists: Lists,
     journal: ChangedNodes,
     rows: Tree,
+    /// By node, the resources that there can be before the window of the graph ends: whether jobs
+    /// that never end are on it, and for each type its units but for those that these hold.
+    late: Tree,
     /// Nodes of which not everything is free.
     in_use: usize,
     now: i64,
@@ -64,6 +70,7 @@ impl NodeIndex {
             lists: Lists::default(),
             journal: ChangedNodes::default(),
             rows: Tree::default(),
+            late: Tree::default(),
             in_use: 0,
             now,
             admitted: Admitted::default(),
@@ -85,6 +92,11 @@ impl NodeIndex {
     /// The free resources of all nodes.
     pub(super) fn rows(&self) -> &Tree {
         &self.rows
+    }
+
+    /// The most that each node can have before the window of the graph ends: `Plan::may_ever`.
+    pub(super) fn late(&self) -> &Tree {
+        &self.late
     }
 
     /// Places of nodes on which something is going to be taken.
@@ -167,23 +179,27 @@ impl NodeIndex {
     }
 
     fn fill(&mut self, graph: &Graph, schedule: &Schedule) {
-        let count = self.kinds.len();
-        let mut rows = Vec::with_capacity(self.places.len() * (FIRST_TYPE + count));
-        let mut row = Vec::new();
-        for place in 0..self.places.len() {
-            self.row(graph, schedule, place, &mut row);
+        let (count, nodes) = (self.kinds.len(), self.places.len());
+        let mut rows = Vec::with_capacity(nodes * (FIRST_TYPE + count));
+        let mut late = Vec::with_capacity(nodes * (LATE_TYPE + count));
+        let (mut row, mut last) = (Vec::new(), Vec::new());
+        for place in 0..nodes {
+            self.row(graph, schedule, place, (&mut row, &mut last));
             self.in_use += usize::from(self.is_used(place, &row));
             if self.is_planned(graph, schedule, place) {
                 self.planned.insert(place);
             }
             rows.extend_from_slice(&row);
+            late.extend_from_slice(&last);
         }
         self.rows = Tree::new(FIRST_TYPE + count, rows);
+        self.late = Tree::new(LATE_TYPE + count, late);
     }
 
     fn refresh_row(&mut self, graph: &Graph, schedule: &Schedule, place: usize) {
         let mut row = Vec::with_capacity(FIRST_TYPE + self.kinds.len());
-        self.row(graph, schedule, place, &mut row);
+        let mut late = Vec::with_capacity(LATE_TYPE + self.kinds.len());
+        self.row(graph, schedule, place, (&mut row, &mut late));
         if self.is_planned(graph, schedule, place) {
             self.planned.insert(place);
         } else {
@@ -197,6 +213,7 @@ impl NodeIndex {
         self.in_use -= usize::from(self.is_used(place, self.rows.row(place)));
         self.in_use += usize::from(self.is_used(place, &row));
         self.rows.set(place, &row);
+        self.late.set(place, &late);
     }
 
     /// Whether more of a node is going to be taken than is taken now.
@@ -213,17 +230,28 @@ impl NodeIndex {
         row[OPEN] != UNTOUCHED || row[FIRST_TYPE..] != *self.kinds.totals(place)
     }
 
-    /// The free resources of a node now.
-    fn row(&self, graph: &Graph, schedule: &Schedule, place: usize, row: &mut Vec<i64>) {
+    /// The free resources of a node now, and those that there can be before the window of the graph
+    /// ends.
+    fn row(
+        &self,
+        graph: &Graph,
+        schedule: &Schedule,
+        place: usize,
+        (row, late): (&mut Vec<i64>, &mut Vec<i64>),
+    ) {
         let node = self.places.node(place);
         row.clear();
         row.extend_from_slice(&[UNTOUCHED, i64::MIN, i64::MIN, i64::MIN]);
+        late.clear();
+        late.push(UNTOUCHED);
         if !graph.is_marked_up(node) {
-            row[OPEN] = 0;
+            (row[OPEN], late[OPEN]) = (0, 0);
             row.resize(FIRST_TYPE + self.kinds.len(), 0);
+            late.resize(LATE_TYPE + self.kinds.len(), 0);
             return;
         }
         row.extend_from_slice(self.kinds.totals(place));
+        late.extend_from_slice(self.kinds.totals(place));
         if !schedule.has_entry(node) {
             return;
         }
@@ -234,33 +262,51 @@ impl NodeIndex {
             row[EMPTIED] = planner.next_gap(self.now).map_or(i64::MIN, |at| -at);
             row[ENDS] = row[EMPTIED];
         }
-        if self.take(schedule, node, row) {
+        let held = self.take(schedule, node, row);
+        if held.now {
             row[OPEN] = 0;
             // A node with nothing below it has no planner.
             row[EMPTIED] = row[EMPTIED].max(row[FREED]);
         }
+        if held.for_good {
+            late[OPEN] = 0;
+        }
         let mut open: Vec<VertexId> = graph.children(node).to_vec();
         while let Some(vertex) = open.pop() {
-            if self.take(schedule, vertex, row) {
-                let free = &mut row[FIRST_TYPE + self.kinds.column_of(graph, vertex)];
-                *free -= i64::try_from(graph.size(vertex)).unwrap_or(i64::MAX);
+            let held = self.take(schedule, vertex, row);
+            if held.now {
+                let column = self.kinds.column_of(graph, vertex);
+                let size = i64::try_from(graph.size(vertex)).unwrap_or(i64::MAX);
+                row[FIRST_TYPE + column] -= size;
+                if held.for_good {
+                    late[LATE_TYPE + column] -= size;
+                    late[OPEN] = late[OPEN].min(SHARED);
+                }
             }
             open.extend_from_slice(graph.children(vertex));
         }
     }
 
-    /// True if a job has a vertex for itself now; notes when that ends.
-    fn take(&self, schedule: &Schedule, vertex: VertexId, row: &mut [i64]) -> bool {
-        let mut taken = false;
+    /// Whether a job has a vertex for itself; notes when that ends.
+    fn take(&self, schedule: &Schedule, vertex: VertexId, row: &mut [i64]) -> Held {
+        let mut held = Held { now: false, for_good: false };
         for hold in
             schedule.holds(vertex).iter().filter(|hold| hold.from <= self.now && self.now < hold.to)
         {
-            taken = true;
+            held.now = true;
+            held.for_good |= hold.to >= WINDOW_SECONDS;
             row[FREED] = row[FREED].max(-hold.to);
             row[ENDS] = row[ENDS].max(-hold.to);
         }
-        taken
+        held
     }
+}
+
+/// Whether a job has a vertex for itself.
+struct Held {
+    now: bool,
+    /// Until the window of the graph ends.
+    for_good: bool,
 }
 
 /// Finds the nodes, in the order of the walk, and which types lie elsewhere than below them.

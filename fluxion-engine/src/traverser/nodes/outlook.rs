@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use super::index::{EMPTIED, FIRST_TYPE, FREED, NodeIndex, OPEN, UNTOUCHED};
+use super::index::{EMPTIED, FIRST_TYPE, FREED, LATE_TYPE, NodeIndex, OPEN, UNTOUCHED};
 use super::plan::{Form, Plan};
 use crate::graph::{Graph, VertexId};
 use crate::schedule::Schedule;
@@ -25,6 +25,28 @@ struct NodeOutlook<'a> {
     open: Vec<VertexId>,
     /// The ends of the holds of a node.
     ends: Ends,
+}
+
+/// True if a request finds no place before the window of the graph ends, since jobs that never end
+/// hold too much: seen at the top of a tree, or by the room of the nodes that may serve.
+pub(crate) fn is_never(index: &NodeIndex, request: &Request, plan: &Plan) -> bool {
+    let least = request.levels[request.top.start].count.min;
+    let wanted = match plan.form {
+        Form::Nodes | Form::Inside(_) => least,
+        Form::SlotsOfNodes(per_slot) => least.saturating_mul(per_slot),
+    };
+    let (mut room, mut from) = (0_u64, 0);
+    while room < wanted {
+        let may = |late: &[i64]| plan.may_ever(late);
+        let Some(place) = index.late().next(from, false, &may) else { return true };
+        let here = match plan.form {
+            Form::Inside(_) => plan.room(&index.late().row(place)[LATE_TYPE..]),
+            Form::Nodes | Form::SlotsOfNodes(_) => 1,
+        };
+        room = room.saturating_add(here);
+        from = place + 1;
+    }
+    false
 }
 
 /// No node, or fewer than are needed, can serve a request at any instant before this. Planned

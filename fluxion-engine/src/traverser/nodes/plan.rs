@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::index::{EMPTIED, FIRST_TYPE, FREED, NodeIndex, OPEN, SHARED, UNTOUCHED};
+use super::index::{EMPTIED, FIRST_TYPE, FREED, LATE_TYPE, NodeIndex, OPEN, SHARED, UNTOUCHED};
 use crate::graph::{TypeId, VertexId};
 use crate::policy::{Order, Policy};
 use crate::traverser::request::{Levels, Request, RequestLevel};
@@ -143,6 +143,19 @@ impl Plan {
         // Later it may, once something was given back.
         let column = if self.open == UNTOUCHED { EMPTIED } else { FREED };
         !window.is_now && row[column] > i64::MIN && row[column] >= -window.from
+    }
+
+    /// Whether a node with this row of [`NodeIndex::late`] may serve at any instant of a window that
+    /// begins before that of the graph ends.
+    pub(super) fn may_ever(&self, late: &[i64]) -> bool {
+        late[OPEN] >= self.open && self.fits(&late[LATE_TYPE..])
+    }
+
+    /// How many candidates a node can have with these amounts of each type.
+    pub(super) fn room(&self, amounts: &[i64]) -> u64 {
+        let room = |(column, need): &(usize, i64)| amounts[*column].max(0).checked_div(*need);
+        let least = self.needs.iter().filter_map(room).min().unwrap_or(i64::MAX);
+        u64::try_from(least).unwrap_or(0)
     }
 
     /// True if these amounts of each type are enough.

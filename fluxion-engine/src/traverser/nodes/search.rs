@@ -87,7 +87,11 @@ impl<'a> Cursor<'a> {
                 let window = self.scene.window;
                 index.rows().next(from, down, &|row: &[i64]| plan.may(row, window))
             };
-            let fits = place.is_none_or(|place| plan.fits(kinds.totals(place)));
+            let is_before = self.scene.window.is_before_the_end();
+            let fits = place.is_none_or(|place| {
+                plan.fits(kinds.totals(place))
+                    && (!is_before || plan.may_ever(index.late().row(place)))
+            });
             self.skipped |= place != Some(from);
             let place = place?;
             match &self.admitted {
@@ -127,9 +131,11 @@ impl<'a> Cursor<'a> {
 
 /// No node can serve, whatever the policy.
 pub(crate) fn is_hopeless(scene: &Scene<'_>, index: &NodeIndex, plan: &Plan) -> bool {
-    let top = index.rows().top();
+    let (top, late) = (index.rows().top(), index.late().top());
+    let is_never = || scene.window.is_before_the_end() && !plan.may_ever(late);
     !plan.fits(index.kinds().most())
-        || !scene.window.status_ignored && (top.is_empty() || !plan.may(top, scene.window))
+        || !scene.window.status_ignored
+            && (top.is_empty() || !plan.may(top, scene.window) || is_never())
 }
 
 /// Nodes that may serve, in the order of `first` and its like, and what they lie below; if these

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use crate::bindings::{match_op_t, reapi_cli_ctx_t, resource_status_t};
+use crate::abi::{match_op_t, reapi_cli_ctx_t, resource_status_t};
 use crate::builtin::{extensions as ext, graph, jobs, lifecycle};
 
 type Ctx = *mut reapi_cli_ctx_t;
@@ -163,7 +163,7 @@ impl FunctionTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bindings as c;
+    use crate::abi as c;
 
     /// Compiles only if the table has the header's signatures; the names resolve to the exported
     /// functions.

@@ -2,9 +2,10 @@
 
 use std::ffi::{c_char, c_int};
 
+use super::handle::{Handle, call};
+use super::text;
 use super::text::Out;
-use super::{Context, call, text};
-use crate::bindings::reapi_cli_ctx_t;
+use crate::abi::reapi_cli_ctx_t;
 use crate::later as cause;
 
 /// See the header.
@@ -24,7 +25,7 @@ pub(crate) unsafe extern "C" fn fluxion_ext_move(
     r: *mut *mut c_char,
     later: *mut c_int,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: pointers by the header.
         let (at, reserved, r, later) =
             unsafe { (Out::new(at)?, Out::new(reserved)?, Out::new(r)?, Out::new(later)?) };
@@ -63,7 +64,7 @@ pub(crate) unsafe extern "C" fn fluxion_ext_charge(
     jobid: u64,
     charge: *const c_char,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: a string by the header.
         let charge = unsafe { text::read(charge, "charge")? };
         Ok(context.engine()?.charge(jobid, charge)?)
@@ -81,7 +82,7 @@ pub(crate) unsafe extern "C" fn fluxion_ext_release(
     label: *const c_char,
     count: u64,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: a string by the header.
         let label = unsafe { text::read(label, "label")? };
         Ok(context.engine()?.release(jobid, rank, label, count)?)
@@ -98,7 +99,7 @@ pub(crate) unsafe extern "C" fn fluxion_ext_resize(
     kind: *const c_char,
     size: u64,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: a string by the header.
         let kind = unsafe { text::read(kind, "type")? };
         Ok(context.engine()?.resize(rank, kind, size)?)
@@ -127,7 +128,7 @@ pub(crate) unsafe extern "C" fn fluxion_ext_set_part(
     ranks: *const c_char,
     part: *const c_char,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: strings by the header.
         let (level, ranks) = unsafe { (text::read(level, "level")?, text::read(ranks, "ranks")?) };
         // SAFETY: as above.
@@ -145,7 +146,7 @@ pub(crate) unsafe extern "C" fn fluxion_ext_parts(
     level: *const c_char,
     json: *mut *mut c_char,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: pointers by the header.
         let (level, json) = unsafe { (text::read(level, "level")?, Out::new(json)?) };
         json.set_text(&context.engine()?.asking(|engine| engine.level(level).to_json()))
@@ -161,7 +162,7 @@ pub(crate) unsafe extern "C" fn fluxion_ext_eligible(
     jobspec: *const c_char,
     ranks: *mut *mut c_char,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: pointers by the header.
         let (jobspec, ranks) = unsafe { (text::read(jobspec, "jobspec")?, Out::new(ranks)?) };
         ranks.set_text(&context.engine()?.eligible(jobspec)?)
@@ -177,7 +178,7 @@ pub(crate) unsafe extern "C" fn fluxion_ext_explain(
     jobspec: *const c_char,
     json: *mut *mut c_char,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: pointers by the header.
         let (jobspec, json) = unsafe { (text::read(jobspec, "jobspec")?, Out::new(json)?) };
         json.set_text(&context.engine()?.explain(jobspec)?.to_json())
@@ -193,7 +194,7 @@ pub(crate) unsafe extern "C" fn fluxion_ext_effort(
     steps: *mut u64,
     is_earliest: *mut bool,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: pointers by the header.
         let (steps, is_earliest) = unsafe { (Out::new(steps)?, Out::new(is_earliest)?) };
         let engine = context.engine()?;
@@ -213,7 +214,7 @@ pub(crate) unsafe extern "C" fn fluxion_ext_usage(
     rank: u32,
     json: *mut *mut c_char,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: a pointer by the header.
         let json = unsafe { Out::new(json)? };
         json.set_text(&context.engine()?.asking(|engine| engine.usage(rank))?.to_json())

@@ -2,9 +2,11 @@
 
 use std::ffi::{c_char, c_int};
 
+use super::failure::Failure;
+use super::handle::{Handle, call};
+use super::text;
 use super::text::Out;
-use super::{Context, Failure, call, text};
-use crate::bindings::{reapi_cli_ctx_t, resource_status_t};
+use crate::abi::{reapi_cli_ctx_t, resource_status_t};
 use crate::{errno, status};
 use fluxion_engine::MatchFormat;
 
@@ -16,7 +18,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_find(
     format: *const c_char,
     r: *mut *mut c_char,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: pointers by the header.
         let (criteria, r) = unsafe { (text::read(criteria, "criteria")?, Out::new(r)?) };
         let engine = context.engine()?;
@@ -70,7 +72,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_add_subgraph(
     ctx: *mut reapi_cli_ctx_t,
     subgraph: *const c_char,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: a string by the header.
         let subgraph = unsafe { text::read(subgraph, "subgraph")? };
         Ok(context.engine()?.add_subgraph(subgraph)?)
@@ -85,7 +87,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_remove_subgraph(
     ctx: *mut reapi_cli_ctx_t,
     subgraph_path: *const c_char,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: a string by the header.
         let path = unsafe { text::read(subgraph_path, "subgraph_path")? };
         Ok(context.engine()?.remove_subgraph(path)?)
@@ -101,7 +103,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_set_status(
     resource_path: *const c_char,
     status: resource_status_t,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: a string by the header.
         let path = unsafe { text::read(resource_path, "resource_path")? };
         let engine = context.engine()?;
@@ -121,7 +123,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_get_status(
     resource_path: *const c_char,
     status: *mut resource_status_t,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: pointers by the header.
         let (path, status) =
             unsafe { (text::read(resource_path, "resource_path")?, Out::new(status)?) };
@@ -143,7 +145,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_set_rank_status(
     ranks: *const c_char,
     status: resource_status_t,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: a string by the header.
         let ranks = unsafe { text::read(ranks, "ranks")? };
         Ok(context.engine()?.set_rank_status(ranks, is_up(status)?)?)
@@ -159,7 +161,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_get_rank_status(
     rank: *const c_char,
     status: *mut resource_status_t,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: pointers by the header.
         let (rank, status) = unsafe { (text::read(rank, "rank")?, Out::new(status)?) };
         status.set(of_up(context.engine()?.asking(|engine| engine.rank_status(rank))?));

@@ -5,9 +5,11 @@ use std::time::Instant;
 
 use fluxion_engine::{Engine, Grant, JobMode, MatchOp};
 
+use super::failure::Failure;
+use super::handle::{Handle, call};
+use super::text;
 use super::text::Out;
-use super::{Context, Failure, call, text};
-use crate::bindings::{match_op_t, reapi_cli_ctx_t};
+use crate::abi::{match_op_t, reapi_cli_ctx_t};
 use crate::{errno, match_op};
 
 /// Where the answer to a match goes.
@@ -31,7 +33,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_match(
     ov: *mut f64,
 ) -> c_int {
     let answer = Answer { reserved, r, at, ov };
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: pointers by the header.
         unsafe {
             let jobid = Out::new(jobid)?;
@@ -56,7 +58,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_match_with_jobid(
     ov: *mut f64,
 ) -> c_int {
     let answer = Answer { reserved, r, at, ov };
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: pointers by the header.
         unsafe { do_match(context, match_op, jobspec, Some(jobid), &answer) }.map(|_| ())
     };
@@ -89,7 +91,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_match_satisfy(
     sat: *mut bool,
     ov: *mut f64,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         let started = Instant::now();
         // SAFETY: pointers by the header.
         let (sat, ov, jobspec) =
@@ -116,7 +118,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_update_allocate(
     ov: *mut f64,
     r_out: *mut *const c_char,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         let started = Instant::now();
         // SAFETY: pointers by the header; the caller frees the text that it gets, whatever the type
         // says.
@@ -154,7 +156,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_cancel(
     jobid: u64,
     noent_ok: bool,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         let engine = context.engine()?;
         may_end(engine, jobid)?;
         let cancelled = engine.cancel(jobid).map_err(Failure::from);
@@ -173,7 +175,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_partial_cancel(
     noent_ok: bool,
     full_removal: *mut bool,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: pointers by the header.
         let (r, full_removal) = unsafe { (text::read(r, "R")?, Out::new(full_removal)?) };
         let engine = context.engine()?;
@@ -196,7 +198,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_info(
     at: *mut i64,
     ov: *mut f64,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: pointers by the header.
         let (mode, reserved, at, ov) =
             unsafe { (Out::new(mode)?, Out::new(reserved)?, Out::new(at)?, Out::new(ov)?) };
@@ -216,7 +218,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_info(
 /// # Safety
 /// The pointers are as the header says.
 unsafe fn do_match(
-    context: &mut Context,
+    context: &mut Handle,
     op: match_op_t,
     jobspec: *const c_char,
     jobid: Option<u64>,
@@ -288,7 +290,7 @@ fn may_end(engine: &Engine, jobid: u64) -> Result<(), Failure> {
 
 /// A job that is not there is no failure where the caller says so; it is noted all the same.
 fn tolerate(
-    context: &mut Context,
+    context: &mut Handle,
     function: &str,
     result: Result<(), Failure>,
     noent_ok: bool,

@@ -7,24 +7,25 @@ use std::ptr;
 use fluxion_engine::readers::Format;
 use fluxion_engine::{Engine, Reason};
 
+use super::handle::{Handle, call, defect};
 use super::messages::Messages;
-use super::{Context, call, defect, text};
-use crate::bindings::reapi_cli_ctx_t;
+use super::text;
+use crate::abi::reapi_cli_ctx_t;
 use crate::errno;
 
 /// See the header.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn reapi_cli_new() -> *mut reapi_cli_ctx_t {
-    Box::into_raw(Box::<Context>::default()).cast()
+    Box::into_raw(Box::<Handle>::default()).cast()
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn reapi_cli_clone(ctx: *mut reapi_cli_ctx_t) -> *mut reapi_cli_ctx_t {
     let mut copy = ptr::null_mut();
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         let engine = Some(context.engine()?.fork());
-        copy = Box::into_raw(Box::new(Context { engine, messages: Messages::default() })).cast();
+        copy = Box::into_raw(Box::new(Handle { engine, messages: Messages::default() })).cast();
         Ok(())
     };
     // SAFETY: the header's rules for ctx are those of `call`.
@@ -40,7 +41,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_destroy(ctx: *mut reapi_cli_ctx_t) {
     }
     let before = errno::get();
     // SAFETY: by the header it came from this library and is used no more.
-    let context = unsafe { Box::from_raw(ctx.cast::<Context>()) };
+    let context = unsafe { Box::from_raw(ctx.cast::<Handle>()) };
     // Nothing in a context panics when dropped; if that ever changes, C must not see it.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         defect("reapi_cli_destroy");
@@ -56,7 +57,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_initialize(
     rgraph: *const c_char,
     options: *const c_char,
 ) -> c_int {
-    let work = |context: &mut Context| {
+    let work = |context: &mut Handle| {
         // SAFETY: strings by the header.
         let (graph, options) =
             unsafe { (text::read(rgraph, "rgraph")?, text::read(options, "options")?) };
@@ -78,7 +79,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_initialize(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn reapi_cli_get_err_msg(ctx: *mut reapi_cli_ctx_t) -> *mut c_char {
     // SAFETY: the header's rules for ctx; this library makes contexts of no other type.
-    let Some(context) = (unsafe { ctx.cast::<Context>().as_ref() }) else {
+    let Some(context) = (unsafe { ctx.cast::<Handle>().as_ref() }) else {
         errno::set(errno::EINVAL);
         return text::copy("ERROR: reapi_cli context is null\n");
     };
@@ -89,7 +90,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_get_err_msg(ctx: *mut reapi_cli_ctx_t)
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn reapi_cli_clear_err_msg(ctx: *mut reapi_cli_ctx_t) {
     // SAFETY: as above.
-    if let Some(context) = unsafe { ctx.cast::<Context>().as_mut() } {
+    if let Some(context) = unsafe { ctx.cast::<Handle>().as_mut() } {
         context.messages.clear();
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char};
 use std::ptr;
 
-use crate::bindings::{self, match_op_t};
+use crate::abi::{self, match_op_t};
 use crate::{errno, match_op};
 
 const NAMES: [(match_op_t, &CStr); 6] = [
@@ -25,7 +25,7 @@ pub(crate) extern "C" fn match_op_to_string(op: match_op_t) -> *const c_char {
     if let Some(name) = name_of(op) {
         return name.as_ptr();
     }
-    let is_of_the_type = op < bindings::match_op_t_END_MATCH_OP_T;
+    let is_of_the_type = op < abi::match_op_t_END_MATCH_OP_T;
     errno::set(if is_of_the_type { errno::ENOENT } else { errno::EINVAL });
     ptr::null()
 }
@@ -35,7 +35,7 @@ pub(crate) extern "C" fn match_op_to_string(op: match_op_t) -> *const c_char {
 pub(crate) unsafe extern "C" fn match_op_from_string(text: *const c_char) -> match_op_t {
     if text.is_null() {
         errno::set(errno::EINVAL);
-        return bindings::match_op_t_MATCH_UNKNOWN;
+        return abi::match_op_t_MATCH_UNKNOWN;
     }
     // SAFETY: not NULL, and a string by the header.
     let text = unsafe { CStr::from_ptr(text) };
@@ -43,7 +43,7 @@ pub(crate) unsafe extern "C" fn match_op_from_string(text: *const c_char) -> mat
         return *op;
     }
     errno::set(errno::ENOENT);
-    bindings::match_op_t_MATCH_UNKNOWN
+    abi::match_op_t_MATCH_UNKNOWN
 }
 
 /// See the header.

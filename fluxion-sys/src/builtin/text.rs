@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use super::Failure;
+use super::failure::Failure;
 use crate::errno;
 
 unsafe extern "C" {

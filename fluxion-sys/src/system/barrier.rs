@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use crate::bindings::{match_op_t, reapi_cli_ctx_t, resource_status_t};
+use crate::abi::{match_op_t, reapi_cli_ctx_t, resource_status_t};
 use crate::errno;
 
 pub(super) type Ctx = *mut reapi_cli_ctx_t;

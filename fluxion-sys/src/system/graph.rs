@@ -5,7 +5,7 @@ use std::ptr;
 
 use super::barrier::{self, Ctx, Text, TextOut};
 use super::context::{Context, Effect, Owned, absent, with_graph};
-use crate::bindings::resource_status_t;
+use crate::abi::resource_status_t;
 use crate::builtin::Failure;
 use crate::builtin::text::{self, Out};
 use crate::{errno, status};

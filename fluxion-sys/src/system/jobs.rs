@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::barrier::{self, Ctx, Outcome, Text, TextOut};
 use super::context::{Context, Effect, Owned, absent, with_graph};
-use crate::bindings::match_op_t;
+use crate::abi::match_op_t;
 use crate::builtin::Failure;
 use crate::builtin::text::{self, Out};
 use crate::{errno, match_op as op};

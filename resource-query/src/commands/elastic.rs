@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{MALFORMED, read};
+use super::words::{MALFORMED, read};
 use crate::session::Session;
 
 pub(super) fn attach(session: &mut Session, words: &[&str]) -> io::Result<()> {

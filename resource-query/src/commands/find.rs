@@ -2,8 +2,8 @@
 
 use std::io;
 
-use super::MALFORMED;
 use super::matching::RULE;
+use super::words::MALFORMED;
 use crate::session::Session;
 
 pub(super) fn find(session: &mut Session, words: &[&str]) -> io::Result<()> {

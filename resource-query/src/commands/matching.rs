@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use fluxion_engine::jobspec::Jobspec;
 use fluxion_engine::{Error, Grant, MatchOp, Reason};
 
-use super::{MALFORMED, read};
+use super::words::{MALFORMED, read};
 use crate::session::Session;
 
 /// The line around the lines about a grant.

@@ -6,7 +6,7 @@ use fluxion_engine::{JobMode, UpdateReader};
 
 use super::matching::RULE;
 use super::report::mode;
-use super::{MALFORMED, job_id, read};
+use super::words::{MALFORMED, job_id, read};
 use crate::session::Session;
 
 pub(super) fn cancel(session: &mut Session, words: &[&str]) -> io::Result<()> {

@@ -4,7 +4,7 @@ use std::io;
 
 use fluxion_engine::{JobInfo, JobMode};
 
-use super::{MALFORMED, job_id, read};
+use super::words::{MALFORMED, job_id, read};
 use crate::session::Session;
 
 pub(super) fn list(session: &mut Session, _words: &[&str]) -> io::Result<()> {

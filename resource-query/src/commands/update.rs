@@ -6,7 +6,7 @@ use std::time::Instant;
 use fluxion_engine::{JobMode, UpdateReader, Updated};
 
 use super::matching::{elapsed, print, refused};
-use super::{MALFORMED, job_id, number, read};
+use super::words::{MALFORMED, job_id, number, read};
 use crate::session::Session;
 
 pub(super) fn update(session: &mut Session, words: &[&str]) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::MALFORMED;
+use super::words::MALFORMED;
 use crate::session::Session;
 
 pub(super) fn set_property(session: &mut Session, words: &[&str]) -> io::Result<()> {

@@ -97,10 +97,10 @@ impl<'a> Sight<'a> {
     /// Refuses, as upstream does, what asks for more nodes than are up, before any walk. Upstream
     /// does not count nodes that come later, so not on a graph with pools.
     pub(super) fn precheck(&self, op: MatchOp, ask: &Ask<'_>) -> Result<(), Error> {
-        let Form::Walk(requests) = &ask.form else { return Ok(()) };
-        if self.graph().has_pool_types() {
-            return Ok(());
-        }
+        let requests = match &ask.form {
+            Form::Walk(requests) if !self.graph().has_pool_types() => requests,
+            Form::Walk(_) | Form::Flat(_) => return Ok(()),
+        };
         let far = !matches!(op, MatchOp::Allocate | MatchOp::WithoutAllocating);
         let ever = op == MatchOp::AllocateWithSatisfiability;
         let traversal = self.traversal(ask.policy);

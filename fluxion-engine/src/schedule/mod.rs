@@ -72,6 +72,26 @@ struct Entry {
     planner: Option<Box<Planner>>,
 }
 
+impl Entry {
+    /// Takes the touch of a job away.
+    fn remove(&mut self, term: Term, touch: &Touch) {
+        let is_it = |hold: &Hold| hold.job == term.job && hold.from == term.from;
+        if touch.exclusive
+            && let Some(at) = self.holds.iter().position(is_it)
+        {
+            self.holds.remove(at);
+        }
+        if let Some(planner) = &mut self.planner {
+            planner.remove(term.from, term.to, &touch.below);
+        }
+    }
+
+    /// True if no job has, or passes through, the vertex.
+    fn is_idle(&self) -> bool {
+        self.holds.is_empty() && self.planner.as_ref().is_none_or(|planner| planner.is_idle())
+    }
+}
+
 /// The state of all vertices.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Schedule {
@@ -166,20 +186,18 @@ impl Schedule {
     /// begin or end: as upstream, where planners learn of them at their first point only.
     pub(crate) fn hold_back(&mut self, graph: &Graph, before: &Filters, now: i64) {
         for vertex in graph.vertices() {
-            let Some(place) = self.places.get(vertex.index()).copied().filter(|place| *place > 0)
-            else {
-                continue;
-            };
-            let Some(planner) = &mut self.entries[place as usize - 1].planner else { continue };
             let tracked =
                 self.filters.tracked(graph, vertex).iter().zip(self.filters.totals(graph, vertex));
-            for (column, (kind, total)) in tracked.enumerate() {
-                let known = before.tracked(graph, vertex).iter().position(|known| known == kind);
-                let old = known.and_then(|at| before.totals(graph, vertex).get(at)).copied();
-                if let Some(more) =
-                    old.and_then(|old| total.checked_sub(old)).filter(|more| *more > 0)
-                {
-                    planner.raise_after(now, column + 1, i64::try_from(more).unwrap_or(0));
+            let more = |(kind, total): (&TypeId, &u64)| {
+                let known = before.tracked(graph, vertex).iter().position(|known| known == kind)?;
+                let old = before.totals(graph, vertex).get(known)?;
+                total.checked_sub(*old).filter(|more| *more > 0)
+            };
+            if let Some(planner) = planner_of(&self.places, &mut self.entries, vertex) {
+                for (column, tracked) in tracked.enumerate() {
+                    if let Some(more) = more(tracked) {
+                        planner.raise_after(now, column + 1, i64::try_from(more).unwrap_or(0));
+                    }
                 }
             }
         }
@@ -198,13 +216,10 @@ impl Schedule {
             return false;
         }
         for vertex in parent.into_iter().flat_map(|parent| graph.way_up(parent)) {
-            let Some(place) = self.places.get(vertex.index()).copied().filter(|place| *place > 0)
-            else {
-                continue;
-            };
-            let Some(planner) = &mut self.entries[place as usize - 1].planner else { continue };
-            for (column, total) in self.filters.totals(graph, vertex).iter().enumerate() {
-                planner.clamp(column + 1, i64::try_from(*total).unwrap_or(i64::MAX));
+            if let Some(planner) = planner_of(&self.places, &mut self.entries, vertex) {
+                for (column, total) in self.filters.totals(graph, vertex).iter().enumerate() {
+                    planner.clamp(column + 1, i64::try_from(*total).unwrap_or(i64::MAX));
+                }
             }
         }
         true
@@ -304,15 +319,15 @@ impl Schedule {
         let totals = self.filters.totals(graph, vertex);
         let planner = self.planner(vertex);
         for (column, (kind, total)) in tracked.iter().zip(totals).enumerate() {
-            let Some((_, need)) = needs.iter().find(|(needed, _)| needed == kind) else { continue };
-            if need > total {
+            let need = needs.iter().find(|(needed, _)| needed == kind).map_or(0, |need| need.1);
+            if need > *total {
                 return Below::Never;
             }
-            if self.put_off > 0 {
+            if need == 0 || self.put_off > 0 {
                 continue;
             }
             let used = planner.map_or(0, |planner| planner.peak(from, to, column + 1));
-            if total.saturating_add_signed(used.saturating_neg()) < *need {
+            if total.saturating_add_signed(used.saturating_neg()) < need {
                 return Below::Short;
             }
         }
@@ -342,34 +357,25 @@ impl Schedule {
     /// Counts the touch of a job on a vertex no more.
     pub(crate) fn remove(&mut self, term: Term, touch: &Touch) {
         let at = touch.vertex.index();
-        let Some(place) = self.places.get(at).copied().filter(|place| *place > 0) else { return };
-        self.note(touch.vertex);
-        let entry = &mut self.entries[place as usize - 1];
-        if touch.exclusive
-            && let Some(at) =
-                entry.holds.iter().position(|hold| hold.job == term.job && hold.from == term.from)
-        {
-            entry.holds.remove(at);
-        }
-        if let Some(planner) = &mut entry.planner {
-            planner.remove(term.from, term.to, &touch.below);
-        }
-        if entry.holds.is_empty() && entry.planner.as_ref().is_none_or(|planner| planner.is_idle())
-        {
-            *entry = Entry::default();
-            self.places[at] = 0;
-            self.vacant.push(place);
+        // Of a leaf that jobs only pass through nothing is counted: the first of them that goes
+        // takes its entry along.
+        if let Some(place) = self.places.get(at).copied().filter(|place| *place > 0) {
+            self.note(touch.vertex);
+            let entry = &mut self.entries[place as usize - 1];
+            entry.remove(term, touch);
+            if entry.is_idle() {
+                *entry = Entry::default();
+                self.places[at] = 0;
+                self.vacant.push(place);
+            }
         }
     }
 
     /// A job uses less below a vertex than it did.
     pub(crate) fn reduce(&mut self, term: Term, vertex: VertexId, less: &[i64]) {
         self.note(vertex);
-        let Some(place) = self.places.get(vertex.index()).copied().filter(|place| *place > 0)
-        else {
-            return;
-        };
-        if let Some(planner) = &mut self.entries[place as usize - 1].planner {
+        // Nothing is counted below a vertex that has lost its children.
+        if let Some(planner) = planner_of(&self.places, &mut self.entries, vertex) {
             planner.reduce(term.from, term.to, less);
         }
     }
@@ -387,4 +393,14 @@ impl Schedule {
         }
         &mut self.entries[self.places[at] as usize - 1]
     }
+}
+
+/// The use of the subtree of a vertex; `None`: no job passes through it.
+fn planner_of<'a>(
+    places: &[u32],
+    entries: &'a mut [Entry],
+    vertex: VertexId,
+) -> Option<&'a mut Planner> {
+    let place = places.get(vertex.index()).copied().filter(|place| *place > 0)?;
+    entries[place as usize - 1].planner.as_deref_mut()
 }

@@ -7,6 +7,8 @@
 
 use smallvec::SmallVec;
 
+use crate::sound::contradiction;
+
 /// One amount per tracked type.
 pub(crate) type Row = SmallVec<[i64; 4]>;
 
@@ -53,7 +55,9 @@ impl Planner {
 
     /// Takes back a span that was added with the same ends.
     pub(crate) fn remove(&mut self, from: i64, to: i64, below: &[i64]) {
-        let (Ok(first), Ok(last)) = (self.find(from), self.find(to)) else { return };
+        let (Ok(first), Ok(last)) = (self.find(from), self.find(to)) else {
+            return contradiction("a span is taken back that was not added");
+        };
         self.change(first, last, |row| {
             row[0] -= 1;
             subtract(&mut row[1..], below);

@@ -121,7 +121,13 @@ impl Weights {
 
     /// A grant passed through the edge to `child`, and this much was left below it.
     pub(crate) fn set(&mut self, graph: &Graph, child: VertexId, weight: i64) {
-        let Some(vertex) = graph.parent(child) else { return };
+        // No edge leads to the root.
+        if let Some(vertex) = graph.parent(child) {
+            self.set_below(graph, vertex, child, weight);
+        }
+    }
+
+    fn set_below(&mut self, graph: &Graph, vertex: VertexId, child: VertexId, weight: i64) {
         let children = match self.sorted.get(&vertex) {
             Some(sorted) => sorted,
             None => graph.children(vertex),

@@ -26,12 +26,13 @@ impl Graph {
 
     /// Vertices at or below `at` with names that are `rest` when joined. Names may hold slashes.
     fn descend(&self, at: VertexId, rest: &str, found: &mut Vec<VertexId>) {
-        let Some(rest) = self.names.strip_name(&self.arena, at, rest) else { return };
-        if rest.is_empty() {
-            found.push(at);
-        } else if let Some(rest) = rest.strip_prefix('/') {
-            for child in self.children(at) {
-                self.descend(*child, rest, found);
+        if let Some(rest) = self.names.strip_name(&self.arena, at, rest) {
+            if rest.is_empty() {
+                found.push(at);
+            } else if let Some(rest) = rest.strip_prefix('/') {
+                for child in self.children(at) {
+                    self.descend(*child, rest, found);
+                }
             }
         }
     }

@@ -159,8 +159,9 @@ impl Problem {
                 })
             };
             let joined: SmallVec<[usize; 8]> = shapes().map(|shape| of[shape]).collect();
-            let Some(first) = joined.iter().min().copied() else { continue };
-            of.iter_mut().filter(|part| joined.contains(part)).for_each(|part| *part = first);
+            if let Some(first) = joined.iter().min().copied() {
+                of.iter_mut().filter(|part| joined.contains(part)).for_each(|part| *part = first);
+            }
         }
         let firsts = (0..of.len()).filter(|shape| of[*shape] == *shape);
         let part = |first: usize| {

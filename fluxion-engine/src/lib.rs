@@ -17,7 +17,7 @@
 //! | `vertex`, `tree`, `constraint`, `hostlist`, `idset` | the parts that others share: numbers of
 //! vertices, JSON or YAML, RFC 31, 29, 22 |
 //! | `policy`, [`jobspec`] | in which order vertices are taken, and the request |
-//! | [`pools`] | units of divisible resources, in columns |
+//! | [`pools`] | the ledger of units and whole nodes by node, and indexes over it |
 //! | [`graph`] | the machine: vertices in an arena, found by path and by rank |
 //! | [`readers`] | documents to graphs, one module per format |
 //! | `schedule` | which job holds which vertex and when: holds, planners, pruning filters |
@@ -25,7 +25,8 @@
 //! | `traverser` | where a request fits: the walk, slots, match policies, the flexible traverser,
 //! and an index that spares walks |
 //! | `writer` | grants as text |
-//! | `engine` | graph, jobs and time together: the operations that the C ABI offers |
+//! | `book` | jobs with the vertices and units that they hold, time, and what takes changes back |
+//! | `engine` | the operations that the C ABI offers, over the book |
 
 mod admitted;
 mod bits;

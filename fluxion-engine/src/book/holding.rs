@@ -34,7 +34,7 @@ impl Book {
         }
     }
 
-    /// The same, if there is none of this id: a job that holds what it is charged with.
+    /// The same, if there is none of this id: a job that holds the slots of its charges.
     pub(crate) fn open_charged(&mut self, id: u64) {
         self.note_job(id);
         if !self.jobs.contains(id) {
@@ -133,8 +133,8 @@ impl Book {
         }
     }
 
-    /// As upstream: the resources of a job with a grant that cannot be written stay taken, and no job has
-    /// them.
+    /// As upstream: the resources of a job with a grant that cannot be written stay taken, and no
+    /// job has them.
     pub(crate) fn lose(&mut self, id: u64) {
         if let Some(job) = self.jobs.remove(id) {
             self.jobs.lose(id, job);

@@ -1,9 +1,9 @@
 //! The book: the jobs with the vertices and units that they hold, on the graph that has them.
 //!
 //! Each entry of it is made and taken back here: a vertex that a job has for itself is counted by
-//! the schedule and, where it is or holds nodes with pools, in the ledger of these; units are in the
-//! ledger. What changes is noted before, so that the end of a trial, or a panic of a call that was
-//! to take a place, can restore it.
+//! the schedule and, where it is or holds nodes with pools, in the ledger of these; units are in
+//! the ledger. What changes is noted before, so that the end of a trial, or a panic of a call that
+//! was to take a place, can restore it.
 
 mod agendas;
 mod elastic;

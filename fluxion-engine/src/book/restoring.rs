@@ -1,9 +1,9 @@
 //! What if: all that is done in a trial is taken back at its end, and a place that a panic left
 //! half taken is given back.
 //!
-//! What changes is remembered as it was: rows of the ledger and jobs one by one, the use of vertices
-//! as a whole, when it changes first. So a trial costs as much as the calls in it, and nothing
-//! for the size of the machine. The graph stays as it is meanwhile.
+//! What changes is remembered as it was: rows of the ledger and jobs one by one, the use of
+//! vertices as a whole, when it changes first. So a trial costs as much as the calls in it, and
+//! nothing for the size of the machine. The graph stays as it is meanwhile.
 
 use super::Book;
 use super::journal::{Restored, Stage, Taking, Trial};

@@ -47,7 +47,8 @@ impl<'a> Ask<'a> {
                     && extras.slots.is_empty();
                 let is_plain = is_plain && extras.tenancy == Tenancy::Shared;
                 if !is_plain || !extras.levels.is_empty() || extras.not_before.is_some() {
-                    let text = "attributes.system.fluxion: prefer, max_per_node, slots, levels, tenant, guest and not_before need slots of pool units";
+                    let text = "attributes.system.fluxion: prefer, max_per_node, slots, levels, \
+                                tenant, guest and not_before need slots of pool units";
                     return Err(Error::invalid(text));
                 }
                 if policy.by_fill().is_some() {

@@ -1,4 +1,5 @@
-//! The obstacles that a search has met: why nothing was found, and what upstream's errno tells then.
+//! The obstacles that a search has met: why nothing was found, and what upstream's errno tells
+//! then.
 
 use crate::graph::TypeId;
 use crate::schedule::Below;

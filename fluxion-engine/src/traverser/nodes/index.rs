@@ -26,7 +26,7 @@ pub(super) const EMPTIED: usize = 2;
 /// The same for the next end of a job; jobs past their end do not count.
 const ENDS: usize = 3;
 pub(super) const FIRST_TYPE: usize = 4;
-/// The first type in the rows of what there can be late; before it comes [`OPEN`].
+/// The first type in the rows of `NodeIndex::late`; before it comes [`OPEN`].
 pub(super) const LATE_TYPE: usize = 1;
 
 /// Nodes in order, and the free resources of each.

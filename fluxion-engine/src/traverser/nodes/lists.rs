@@ -5,9 +5,10 @@
 //! thousand best cores, and which of them is chosen depends on how `std::sort` treats all
 //! candidates of the machine. So these are kept: their scores in the order of the walk, node after
 //! node. When a node has changed, its own part is made again, by looking into it as the walk would;
-//! then only the elements that the sort brings to the front are followed ([`crate::traverser::sort::front`]). Where
-//! the candidates of every node get dearer from one to the next, as slots do, a node is a word of
-//! bits, and whole nodes are skipped ([`crate::traverser::sort::front_of_rows`]).
+//! then only the elements that the sort brings to the front are followed
+//! ([`crate::traverser::sort::front`]). Where the candidates of every node get dearer from one to
+//! the next, as slots do, a node is a word of bits, and whole nodes are skipped
+//! ([`crate::traverser::sort::front_of_rows`]).
 
 use super::answer::Answer;
 use super::index::NodeIndex;

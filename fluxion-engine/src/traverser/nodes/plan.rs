@@ -145,8 +145,8 @@ impl Plan {
         !window.is_now && row[column] > i64::MIN && row[column] >= -window.from
     }
 
-    /// Whether a node with this row of [`NodeIndex::late`] may serve at any instant of a window that
-    /// begins before that of the graph ends.
+    /// Whether a node with this row of [`NodeIndex::late`] may serve at any instant of a window
+    /// that begins before that of the graph ends.
     pub(super) fn may_ever(&self, late: &[i64]) -> bool {
         late[OPEN] >= self.open && self.fits(&late[LATE_TYPE..])
     }

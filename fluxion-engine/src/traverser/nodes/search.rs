@@ -161,8 +161,8 @@ pub(crate) fn few(
     Some((parent, few))
 }
 
-/// Chooses as [`Walk::run`] does, but looks only at nodes that may be chosen. `any`: whatever it is,
-/// if only there is something wherever the walk finds something.
+/// Chooses as [`Walk::run`] does, but looks only at nodes that may be chosen. `any`: whatever it
+/// is, if only there is something wherever the walk finds something.
 pub(crate) fn run(walk: &mut Walk<'_>, index: &NodeIndex, plan: &Plan, any: bool) -> Answer {
     let scene = walk.scene();
     let Scene { request, policy, .. } = scene;

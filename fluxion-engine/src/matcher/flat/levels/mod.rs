@@ -1,10 +1,10 @@
 //! Slots within parts of levels: racks, zones, whatever partitions the nodes
 //! ([`crate::pools::levels`]).
 //!
-//! A request may have several rules ([`super::rule::Rule`]), each for some of its shapes on one level: all in
-//! one part, or in as few as possible; a bounded number in each; spread, so that no part has many
-//! more than another. What they leave is placed as without: preferences, limits per node and
-//! policies order nodes within it.
+//! A request may have several rules ([`super::rule::Rule`]), each for some of its shapes on one
+//! level: all in one part, or in as few as possible; a bounded number in each; spread, so that no
+//! part has many more than another. What they leave is placed as without: preferences, limits per
+//! node and policies order nodes within it.
 //!
 //! - [`choice`] tries the parts for rules that want one, the tightest first, and passes on the rest
 //!   of the request's rows. Slices that are alike and are to be even over their level are shared
@@ -13,8 +13,8 @@
 //! - [`several`] shares out several shapes: greedily within bounds, and where that fails by all
 //!   ways ([`all_ways`]), if they are few.
 //!
-//! [`super::quotas`] are the bounds that hold while slots are placed; [`Spread`] is the state that a sweep
-//! over time reads, before it tries.
+//! [`super::quotas`] are the bounds that hold while slots are placed; [`Spread`] is the state that
+//! a sweep over time reads, before it tries.
 
 mod all_ways;
 mod choice;

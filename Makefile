@@ -1,5 +1,7 @@
 # Every command of the project. `make` lists them.
-TESTBED := tests/testbed/bin/testbed
+# The Kubernetes of the testbed: the newest that is supported, or an older one (`make test KUBERNETES=1.36`).
+NEWEST := 1.37
+TESTBED := tests/testbed/bin/testbed$(addprefix -,$(filter-out $(NEWEST),$(KUBERNETES)))
 E2E := tests/e2e/bin/e2e.test
 HELM := tests/helm/bin/helm
 FLUXQUEUE := target/release/fluxqueue
@@ -40,7 +42,7 @@ demo: ## show Fluxqueue at work (KEEP=1 keeps the cluster; CLUSTER=kind-NAME use
 	@$(MAKE) --no-print-directory -j2 demo-binaries $(if $(CLUSTER),,testbed)
 	@CLUSTER="$(CLUSTER)" KEEP="$(KEEP)" demo/demo.sh
 
-test: testbed helm ## run all tests: unit, property, simulation, the testbed's own, and those on a real control plane
+test: testbed helm ## run all tests: unit, property, simulation, the testbed's own, and those on a real control plane (KUBERNETES=1.36 or 1.35: an older one; WORKLOAD_WITH_JOB=1: each Job has a PodGroup)
 	$(MAKE) --no-print-directory -C tests/testbed test
 	cargo test --workspace --locked
 
@@ -69,10 +71,10 @@ panics: ## see that no panic leaves the shared library, built as it is shipped
 bench: ## measure the resource graph and the core
 	cargo bench --locked
 
-bench-cluster: build testbed ## measure bindings per second against kube-scheduler, on one control plane
+bench-cluster: build testbed ## measure bindings per second against kube-scheduler, on one control plane (FLAGS of `testbed bench`)
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(TESTBED) bench --dir "$$dir" --nodes tests/testbed/nodes/bench.yaml \
 		--fluxqueue $(FLUXQUEUE) --namespace fluxqueue-system --serviceaccount fluxqueue \
-		$(INSTALL)
+		$(INSTALL) $(FLAGS)
 
 # Preemption is missing yet, and features that are off by default are off in the testbed too.
 e2e: testbed ## run Kubernetes' own scheduling specs, with kube-scheduler and with Fluxqueue (FOCUS, SKIP, POLICY)

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::kubernetes;
 use crate::lists::Lists;
 
 /// Longest time for anything that a test expects. Machines that run tests are slow and shared.
@@ -52,13 +53,7 @@ pub(crate) fn root() -> &'static Path {
 }
 
 pub(crate) fn testbed() -> PathBuf {
-    let path = root().join("tests/testbed/bin/testbed");
-    assert!(
-        path.exists(),
-        "the testbed is not built: run `make testbed` first ({} is missing)",
-        path.display()
-    );
-    path
+    kubernetes::testbed(root())
 }
 
 /// The control plane that most tests share, with one Fluxqueue.
@@ -91,11 +86,14 @@ impl ControlPlane {
         let file = std::env::temp_dir().join(format!("{name}.yaml"));
         let errors = std::env::temp_dir().join(format!("{name}.err"));
         std::fs::write(&file, nodes).expect("the node file");
+        // Everything is as it was where each Job has a PodGroup of Kubernetes' own.
+        let workloads = std::env::var_os("WORKLOAD_WITH_JOB").map(|_| "--workload-with-job");
         let mut up = Command::new(testbed())
             .args(["up", "--dir"])
             .arg(&dir)
             .arg("--nodes")
             .arg(&file)
+            .args(workloads)
             .args(flags)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -7,6 +7,10 @@
 
 mod harness;
 
+/// Which Kubernetes the control planes are of.
+#[path = "../kubernetes.rs"]
+mod kubernetes;
+
 /// Objects that tests wait for.
 mod lists;
 

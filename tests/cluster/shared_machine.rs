@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use fluxqueue_api::hostlist;
 use serde_json::Value;
 
-use crate::harness::{ControlPlane, Namespace, node_of, pod, reserved, within};
+use crate::harness::{ControlPlane, Namespace, node_of, pod, reserved, testbed, within};
 use crate::promised::seconds;
 
 const NODES: &str = "groups:\n- {namePrefix: n-, count: 24, cpu: '8', memory: 64Gi, pods: 110}\n";
@@ -50,8 +50,7 @@ impl InItsPlace {
             kubeconfig.display()
         );
         std::fs::write(&config, text).expect("it is written");
-        let mut command =
-            Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/testbed/bin/testbed"));
+        let mut command = Command::new(testbed());
         command
             .arg("kube-scheduler")
             .arg(format!("--config={}", config.display()))

@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock};
 
 use serde_json::Value;
 
-use crate::harness::{ControlPlane, Fluxqueue, NODES, Namespace, node_of, pod, root, until};
+use crate::harness::{ControlPlane, Fluxqueue, NODES, Namespace, node_of, pod, testbed, until};
 
 const PROVISIONER: &str = "example.com/disk";
 
@@ -83,7 +83,7 @@ fn plane() -> &'static ControlPlane {
 
 /// Starts a provisioner for the classes that name it. It ends when the value is dropped.
 fn provisioner(plane: &ControlPlane, name: &str) -> Fluxqueue {
-    let mut provisioner = Command::new(root().join("tests/testbed/bin/testbed"));
+    let mut provisioner = Command::new(testbed());
     provisioner.args(["provisioner", "--name", name, "--dir"]).arg(&plane.dir);
     Fluxqueue::guarded(provisioner, &plane.dir.join("provisioner.log"))
 }

@@ -105,6 +105,7 @@ func up(flags *flag.FlagSet, dir *string, args []string) error {
 	noControllers := flags.Bool("no-controllers", false, "do not run kube-controller-manager")
 	outlive := flags.Bool("outlive-parent", false, "go on when the process that started this one is gone")
 	verbosity := flags.Int("v", 0, "verbosity of the components' logs")
+	workloads := flags.Bool("workload-with-job", false, workloadUsage)
 	if err := parse(flags, args, dir); err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func up(flags *flag.FlagSet, dir *string, args []string) error {
 	}
 	return controlplane.Up(controlplane.Options{
 		Dir: *dir, Nodes: *nodes, Scheduler: *scheduler, Kubelets: !*noKubelets, Controllers: !*noControllers,
-		OutliveParent: *outlive, Verbosity: *verbosity,
+		OutliveParent: *outlive, Verbosity: *verbosity, Workloads: *workloads,
 	})
 }
 
@@ -181,6 +182,7 @@ func measure(flags *flag.FlagSet, dir *string, args []string) error {
 	flags.BoolVar(&options.Jobs, "gang-jobs", false, "gangs are Jobs, not bare pods with group labels")
 	flags.IntVar(&options.InFlight, "in-flight", 48, "bare Binding requests at a time")
 	flags.Func("install", installUsage, appendTo(&options.Install))
+	flags.BoolVar(&options.Workloads, "workload-with-job", false, workloadUsage)
 	only := flags.String("rows", "", "which rows, by comma: bindings,kube-scheduler,fluxqueue,fluxqueue-gangs,restart")
 	if err := parse(flags, args, dir); err != nil {
 		return err
@@ -216,6 +218,8 @@ func compare(flags *flag.FlagSet, dir *string, args []string) error {
 	options.Dir = *dir
 	return whileWanted(func(ctx context.Context) error { return e2e.Run(ctx, options, os.Stdout) })
 }
+
+const workloadUsage = "the Job controller gives each Job a Workload and a PodGroup (gates GenericWorkload and WorkloadWithJob)"
 
 const installUsage = "manifest or kustomization directory to apply first; may be repeated"
 

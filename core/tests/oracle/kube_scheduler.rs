@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -11,6 +11,7 @@ use std::thread;
 use serde::Deserialize;
 
 use super::cases::Case;
+use super::kubernetes;
 
 /// Most clusters that are sent before the first of them has been answered.
 const AHEAD: usize = 16;
@@ -32,9 +33,8 @@ pub(crate) fn ask(
     cases: impl Iterator<Item = Case> + Send + 'static,
     mut heed: impl FnMut(&Case, &[Answer]) -> bool,
 ) {
-    let program = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/testbed/bin/testbed");
-    assert!(program.exists(), "run `make testbed` first: {} is missing", program.display());
-    let mut oracle = Command::new(program)
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut oracle = Command::new(kubernetes::testbed(&root))
         .arg("oracle")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -9,7 +9,8 @@
 //! - [`preferences`]: pods that prefer some nodes to others
 //!
 //! `FLUXQUEUE_ORACLE_CASES` is the number of waiting pods (100,000), and `FLUXQUEUE_ORACLE_SEED`
-//! the first seed (1): a failure prints the seed to begin with. The test needs `make testbed`.
+//! the first seed (1): a failure prints the seed to begin with. The test needs `make testbed`;
+//! `KUBERNETES` names an older version of kube-scheduler.
 
 #![allow(clippy::unwrap_used, reason = "a test may unwrap: its panic is the report")]
 #![allow(
@@ -20,6 +21,8 @@
 mod cases;
 mod gangs;
 mod kube_scheduler;
+#[path = "../../../tests/kubernetes.rs"]
+mod kubernetes;
 mod ours;
 mod preferences;
 mod rng;

@@ -34,6 +34,7 @@ type Options struct {
 	GangSize  int
 	Jobs      bool     // gangs are Jobs, not bare pods with group labels
 	InFlight  int      // Binding requests at a time
+	Workloads bool     // the Job controller gives each Job a Workload and a PodGroup
 	Only      []string // names of rows; empty for all
 	// RestartPods is how many pods run while schedulers are restarted.
 	RestartPods int
@@ -59,7 +60,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 	b := &bench{options: options}
 	b.say("starting a control plane with the nodes of %s", options.Nodes)
 	testbed, err := controlplane.Start(ctx, controlplane.Options{
-		Dir: options.Dir, Nodes: options.Nodes, Kubelets: true, Controllers: true,
+		Dir: options.Dir, Nodes: options.Nodes, Kubelets: true, Controllers: true, Workloads: options.Workloads,
 	})
 	if err != nil {
 		return err

@@ -1,9 +1,13 @@
 package controlplane
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"fluxqueue/tests/testbed/component"
 )
@@ -85,4 +89,21 @@ clientConnection:
   burst: 10000
 `, KubeconfigPath(dir, component.Scheduler))
 	return []string{"--config=" + path, "--secure-port=0"}, os.WriteFile(path, []byte(config), 0o644)
+}
+
+// schedulingVersions are those of scheduling.k8s.io that have had PodGroups, the newest first.
+var schedulingVersions = []string{"v1beta1", "v1alpha3", "v1alpha2"}
+
+// workloadGates make the Job controller give each Job a Workload and a PodGroup, and name that in its pods. Every part of
+// the control plane knows these gates.
+const workloadGates = "--feature-gates=GenericWorkload=true,WorkloadWithJob=true"
+
+// workloadAPIs make the API server serve PodGroups, in the newest version that this Kubernetes has.
+func workloadAPIs() (string, error) {
+	for _, version := range schedulingVersions {
+		if scheme.Scheme.IsVersionRegistered(schema.GroupVersion{Group: "scheduling.k8s.io", Version: version}) {
+			return "--runtime-config=scheduling.k8s.io/" + version + "=true", nil
+		}
+	}
+	return "", errors.New("this Kubernetes has no PodGroups: --workload-with-job needs 1.36 or later")
 }

@@ -34,6 +34,7 @@ type Options struct {
 	Controllers   bool   // run kube-controller-manager
 	OutliveParent bool   // go on when the process that started this one is gone
 	Verbosity     int    // of the API server and the controllers
+	Workloads     bool   // the Job controller gives each Job a Workload and a PodGroup (WorkloadWithJob)
 }
 
 // Testbed is a control plane that this process has started.
@@ -181,18 +182,27 @@ func (t *Testbed) plan() error {
 	if err != nil {
 		return fmt.Errorf("writing kubeconfigs in %s: %w", dir, err)
 	}
-	verbosity := "--v=" + strconv.Itoa(t.options.Verbosity)
+	common := []string{"--v=" + strconv.Itoa(t.options.Verbosity)}
+	ofServer := apiServerArguments(k, tokens, ports[0], ports[1])
+	if t.options.Workloads {
+		apis, err := workloadAPIs()
+		if err != nil {
+			return err
+		}
+		common = append(common, workloadGates)
+		ofServer = append(ofServer, apis)
+	}
 	t.add(component.Etcd, etcdArguments(dir, ports[1], ports[2]))
-	t.add(component.APIServer, append(apiServerArguments(k, tokens, ports[0], ports[1]), verbosity))
+	t.add(component.APIServer, append(ofServer, common...))
 	if t.options.Controllers {
-		t.add(component.ControllerManager, append(controllerManagerArguments(dir, k), verbosity))
+		t.add(component.ControllerManager, append(controllerManagerArguments(dir, k), common...))
 	}
 	if t.options.Scheduler {
 		args, err := schedulerArguments(dir)
 		if err != nil {
 			return err
 		}
-		t.add(component.Scheduler, append(args, verbosity))
+		t.add(component.Scheduler, append(args, common...))
 	}
 	nodes := []string{"--dir=" + dir, "--kubelets=" + strconv.FormatBool(t.options.Kubelets),
 		"--untaint=" + strconv.FormatBool(!t.options.Controllers)}

@@ -92,7 +92,7 @@ func (s *scheduler) answer(ctx context.Context, cluster *Cluster) ([]Answer, err
 	if err := s.nominator.set(nominated); err != nil {
 		return nil, err
 	}
-	s.lister.snapshot = cache.NewSnapshot(pods, cluster.Nodes)
+	s.lister.SharedLister = cache.NewSnapshot(pods, cluster.Nodes)
 	answers := make([]Answer, 0, len(cluster.Questions))
 	for at, question := range cluster.Questions {
 		answer, err := s.ask(ctx, question)
@@ -104,7 +104,7 @@ func (s *scheduler) answer(ctx context.Context, cluster *Cluster) ([]Answer, err
 			placed := question.Pod.DeepCopy()
 			placed.Spec.NodeName = question.Then
 			pods = append(pods, placed)
-			s.lister.snapshot = cache.NewSnapshot(pods, cluster.Nodes)
+			s.lister.SharedLister = cache.NewSnapshot(pods, cluster.Nodes)
 		}
 	}
 	return answers, nil

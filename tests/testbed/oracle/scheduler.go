@@ -31,14 +31,11 @@ type scheduler struct {
 	informers informers.SharedInformerFactory
 }
 
-// lister is the cluster as plugins see it. They keep it, so the cluster behind it is exchanged.
+// lister is the cluster as plugins see it. They keep it, so the snapshot behind it is exchanged. The lists of a snapshot
+// depend on the version.
 type lister struct {
-	snapshot *cache.Snapshot
+	fwk.SharedLister
 }
-
-func (l *lister) NodeInfos() fwk.NodeInfoLister           { return l.snapshot.NodeInfos() }
-func (l *lister) StorageInfos() fwk.StorageInfoLister     { return l.snapshot.StorageInfos() }
-func (l *lister) PodGroupStates() fwk.PodGroupStateLister { return l.snapshot.PodGroupStates() }
 
 func newScheduler(ctx context.Context) (*scheduler, error) {
 	metrics.Register()
@@ -54,7 +51,7 @@ func newScheduler(ctx context.Context) (*scheduler, error) {
 	// The real one binds; a framework without one is an error.
 	profile.Plugins.Bind.Enabled = []config.Plugin{{Name: names.DefaultBinder}}
 
-	s := &scheduler{lister: &lister{snapshot: cache.NewEmptySnapshot()}, nominator: &nominator{}}
+	s := &scheduler{lister: &lister{cache.NewEmptySnapshot()}, nominator: &nominator{}}
 	client := fake.NewClientset()
 	s.informers = informers.NewSharedInformerFactory(client, 0)
 	csiNodes := s.informers.Storage().V1().CSINodes().Lister()

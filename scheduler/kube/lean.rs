@@ -180,7 +180,7 @@ impl<K: Resource> Resource for Loose<K> {
 // === impl Parts ===
 
 macro_rules! parts {
-    ($($kind:ident of $spec:ty, $status:ty;)*) => {
+    ($($kind:ident of $spec:ty, $status:ty $(: $required:ident)?;)*) => {
         $(impl Parts for $kind {
             type Spec = $spec;
             type Status = $status;
@@ -190,6 +190,8 @@ macro_rules! parts {
                 spec: Option<$spec>,
                 status: Option<$status>,
             ) -> Self {
+                // A spec that the API server requires, and yet is not there, is an empty one.
+                $(let spec = spec.$required();)?
                 Self { metadata, spec, status }
             }
         })*
@@ -202,9 +204,9 @@ parts! {
     Node of NodeSpec, NodeStatus;
     Pod of PodSpec, PodStatus;
     Job of JobSpec, JobStatus;
-    ReplicaSet of ReplicaSetSpec, ReplicaSetStatus;
-    Deployment of DeploymentSpec, DeploymentStatus;
-    StatefulSet of StatefulSetSpec, StatefulSetStatus;
+    ReplicaSet of ReplicaSetSpec, ReplicaSetStatus: unwrap_or_default;
+    Deployment of DeploymentSpec, DeploymentStatus: unwrap_or_default;
+    StatefulSet of StatefulSetSpec, StatefulSetStatus: unwrap_or_default;
     PersistentVolume of PersistentVolumeSpec, PersistentVolumeStatus;
     PersistentVolumeClaim of PersistentVolumeClaimSpec, PersistentVolumeClaimStatus;
 }

@@ -76,30 +76,29 @@ impl Controller {
 
     /// Reads a ReplicaSet.
     pub fn from_replica_set(set: &ReplicaSet) -> Result<Controller, InvalidObject> {
-        let spec = set.spec.as_ref();
-        let replicas = count(spec.and_then(|spec| spec.replicas), 1);
-        let template = spec.and_then(|spec| spec.template.as_ref()?.metadata.as_ref());
+        let spec = &set.spec;
+        let replicas = count(spec.replicas, 1);
+        let template = spec.template.as_ref().and_then(|template| template.metadata.as_ref());
         elastic(OwnerKind::ReplicaSet, "ReplicaSet", (&set.metadata, template), replicas)
     }
 
     /// Reads a Deployment.
     pub fn from_deployment(deployment: &Deployment) -> Result<Controller, InvalidObject> {
-        let spec = deployment.spec.as_ref();
-        let replicas = count(spec.and_then(|spec| spec.replicas), 1);
-        let template = spec.and_then(|spec| spec.template.metadata.as_ref());
+        let spec = &deployment.spec;
+        let replicas = count(spec.replicas, 1);
+        let template = spec.template.metadata.as_ref();
         elastic(OwnerKind::Deployment, "Deployment", (&deployment.metadata, template), replicas)
     }
 
     /// Reads a StatefulSet.
     pub fn from_stateful_set(set: &StatefulSet) -> Result<Controller, InvalidObject> {
-        let spec = set.spec.as_ref();
-        let replicas = count(spec.and_then(|spec| spec.replicas), 1);
-        let template = spec.and_then(|spec| spec.template.metadata.as_ref());
+        let spec = &set.spec;
+        let replicas = count(spec.replicas, 1);
+        let template = spec.template.metadata.as_ref();
         let controller =
             elastic(OwnerKind::StatefulSet, "StatefulSet", (&set.metadata, template), replicas)?;
         // Ordered sets make the next pod when the one before is ready.
-        let parallel =
-            spec.and_then(|spec| spec.pod_management_policy.as_deref()) == Some("Parallel");
+        let parallel = spec.pod_management_policy.as_deref() == Some("Parallel");
         let can_start_together = if parallel { replicas } else { replicas.min(1) };
         Ok(Controller { can_start_together, ..controller })
     }

@@ -10,7 +10,9 @@ pub(crate) use admission::Additions;
 
 use std::sync::Arc;
 
-use fluxqueue_workload::{Controller, Owner, OwnerKind, Pod, ShapeInterner, Time, template};
+use fluxqueue_workload::{
+    Controller, Owner, OwnerKind, Pod, ShapeInterner, Time, scheduling_group, template,
+};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Pod as KubePod, PodTemplateSpec};
@@ -217,6 +219,11 @@ fn pod_of(
     pod.metadata.namespace.clone_from(&metadata.namespace);
     pod.metadata.uid = Some("template".to_owned());
     let spec = pod.spec.get_or_insert_default();
+    let workload = text(document, "/spec/template/spec/workloadRef/name")
+        .or_else(|| text(document, "/spec/workloadRef/name"));
+    if let Some(workload) = workload {
+        spec.scheduling_group = Some(scheduling_group::of_workload_ref(workload));
+    }
     spec.scheduler_name.get_or_insert_with(|| defaults.scheduler.to_owned());
     spec.restart_policy.get_or_insert_with(|| "Always".to_owned());
     if spec.priority.is_none() {

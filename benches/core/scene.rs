@@ -507,6 +507,7 @@ fn controller(server: &mut Server, name: &str, kind: OwnerKind, pods: usize) -> 
         walltime: None,
         levels: Ok(None),
         exclusive: Ok(None),
+        scheduling: None,
         suspension: None,
     });
     Owner {

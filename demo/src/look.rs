@@ -108,7 +108,8 @@ impl Record {
 }
 
 fn owner(meta: &ObjectMeta) -> Option<String> {
-    meta.owner_references.iter().flatten().next().map(|owner| owner.name.clone())
+    let mut owners = meta.owner_references.iter().flatten();
+    owners.find(|owner| owner.controller == Some(true)).map(|owner| owner.name.clone())
 }
 
 fn expected(meta: &ObjectMeta) -> Option<String> {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
 use fluxqueue_api::{FluxJob, FluxQueue};
+use fluxqueue_workload::scheduling_group;
 use k8s_openapi::api::apps::v1::{
     Deployment, DeploymentSpec, DeploymentStatus, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus,
     StatefulSet, StatefulSetSpec, StatefulSetStatus,
@@ -198,11 +199,47 @@ macro_rules! parts {
     };
 }
 
+impl Parts for Pod {
+    type Spec = PodSpecOfAnyVersion;
+    type Status = PodStatus;
+
+    fn from_parts(
+        metadata: ObjectMeta,
+        spec: Option<PodSpecOfAnyVersion>,
+        status: Option<PodStatus>,
+    ) -> Self {
+        Self { metadata, spec: spec.map(PodSpec::from), status }
+    }
+}
+
+/// A pod's spec, with what only Kubernetes 1.35 has in it.
+#[derive(Debug, Deserialize)]
+pub struct PodSpecOfAnyVersion {
+    #[serde(rename = "workloadRef")]
+    workload_ref: Option<NamedWorkload>,
+    #[serde(flatten)]
+    spec: PodSpec,
+}
+
+#[derive(Debug, Deserialize)]
+struct NamedWorkload {
+    #[serde(default)]
+    name: String,
+}
+
+impl From<PodSpecOfAnyVersion> for PodSpec {
+    fn from(PodSpecOfAnyVersion { workload_ref, mut spec }: PodSpecOfAnyVersion) -> Self {
+        if let Some(workload) = workload_ref {
+            spec.scheduling_group = Some(scheduling_group::of_workload_ref(&workload.name));
+        }
+        spec
+    }
+}
+
 parts! {
     Namespace of NamespaceSpec, NamespaceStatus;
     ResourceQuota of ResourceQuotaSpec, ResourceQuotaStatus;
     Node of NodeSpec, NodeStatus;
-    Pod of PodSpec, PodStatus;
     Job of JobSpec, JobStatus;
     ReplicaSet of ReplicaSetSpec, ReplicaSetStatus: unwrap_or_default;
     Deployment of DeploymentSpec, DeploymentStatus: unwrap_or_default;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
 
 use crate::harness::{ControlPlane, Namespace, job, pod, root, until, within};
+use crate::newer;
 use crate::webhook::{Files, Webhook, free_port, install_trusting, process, trusted};
 
 const NODES: &str = "groups:\n- {namePrefix: n-, count: 4, cpu: '4', memory: 16Gi, pods: 110}\n";
@@ -321,6 +322,9 @@ fn install_policies(plane: &ControlPlane) {
 
 #[test]
 fn policies_do_without_a_server_what_the_webhook_does() {
+    if newer::is_left_out("admission::policies_do_without_a_server_what_the_webhook_does") {
+        return;
+    }
     let plane = plane();
     install_policies(&plane);
     seeds_examples_run(&plane);
@@ -338,6 +342,9 @@ fn policies_do_without_a_server_what_the_webhook_does() {
 
 #[test]
 fn policies_and_the_webhook_refuse_the_same() {
+    if newer::is_left_out("admission::policies_and_the_webhook_refuse_the_same") {
+        return;
+    }
     let plane = plane();
     let ns =
         labelled(&plane, "alike", &["fluxqueue/admission=enabled", "fluxqueue/strict=enabled"]);

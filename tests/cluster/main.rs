@@ -17,6 +17,12 @@ mod lists;
 /// Promises to FluxJobs, as they were written.
 mod promised;
 
+/// Tests that are left out on older versions of Kubernetes.
+mod newer;
+
+/// Groups of Kubernetes' own.
+mod scheduling_groups;
+
 /// Workloads that users submit: pods, Jobs, groups, services.
 mod workloads;
 

@@ -190,6 +190,7 @@ impl Controllers {
             walltime: None,
             levels: Ok(None),
             exclusive: Ok(None),
+            scheduling: None,
             suspension: job
                 .zip(phase)
                 .filter(|(job, _)| job.end.is_none())

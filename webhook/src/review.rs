@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use fluxqueue_workload::json::values_at_most;
+use fluxqueue_workload::scheduling_group::{self, JobScheduling};
 use k8s_openapi::api::core::v1::PodSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube::core::GroupVersionKind;
@@ -80,6 +81,14 @@ pub(crate) struct PodFields {
     pub node_name: Option<String>,
     pub scheduling_gates: Option<Vec<Gate>>,
     pub volumes: Option<Vec<Volume>>,
+    pub workload_ref: Option<WorkloadRef>,
+}
+
+/// The Workload of a pod, as Kubernetes 1.35 has it.
+#[derive(Debug, Deserialize)]
+pub(crate) struct WorkloadRef {
+    #[serde(default)]
+    pub name: String,
 }
 
 /// A scheduling gate.
@@ -103,6 +112,8 @@ pub(crate) struct JobFields {
     pub managed_by: Option<String>,
     pub parallelism: Option<u64>,
     pub completions: Option<u64>,
+    /// The parts of its `scheduling` that are there.
+    pub scheduling: JobScheduling,
 }
 
 #[derive(Deserialize)]
@@ -145,6 +156,15 @@ struct MakerSpec<'a> {
     managed_by: Option<String>,
     parallelism: Option<u64>,
     completions: Option<u64>,
+    scheduling: Option<Scheduling>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Scheduling {
+    scheduling_policy: Option<IgnoredAny>,
+    scheduling_constraints: Option<IgnoredAny>,
+    resource_claims: Option<IgnoredAny>,
 }
 
 /// The fields of `metadata` that are read.
@@ -161,6 +181,16 @@ struct MetaFields {
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
     owner_references: Option<Vec<OwnerReference>>,
+}
+
+impl From<Scheduling> for JobScheduling {
+    fn from(said: Scheduling) -> Self {
+        JobScheduling {
+            policy: said.scheduling_policy.is_some(),
+            constraints: said.scheduling_constraints.is_some(),
+            claims: said.resource_claims.is_some(),
+        }
+    }
 }
 
 // === impl Request ===
@@ -223,6 +253,7 @@ impl<'a> Object<'a> {
             managed_by: maker.managed_by,
             parallelism: maker.parallelism,
             completions: maker.completions,
+            scheduling: maker.scheduling.map(JobScheduling::from).unwrap_or_default(),
         };
         Ok(object)
     }
@@ -262,7 +293,14 @@ impl<'a> PodPart<'a> {
 
     /// Returns all of the spec; `None` if it is too large, or cannot be read.
     pub(crate) fn spec(&self) -> Option<PodSpec> {
-        if self.is_too_large() { None } else { read_part(self.spec) }
+        if self.is_too_large() {
+            return None;
+        }
+        let mut spec: PodSpec = read_part(self.spec)?;
+        if let Some(workload) = &self.fields.workload_ref {
+            spec.scheduling_group = Some(scheduling_group::of_workload_ref(&workload.name));
+        }
+        Some(spec)
     }
 
     pub(crate) fn scheduler(&self) -> &str {

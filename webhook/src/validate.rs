@@ -64,6 +64,13 @@ impl Admission {
         if let Some(pod) = pod_of(kind, object, part) {
             findings.add_pod(&kind.prefix(), &pod);
         }
+        if matches!(kind, Kind::Job | Kind::CronJob) {
+            let of_jobs = if kind == Kind::CronJob { "spec.jobTemplate." } else { "" };
+            findings.problems.extend(object.job.scheduling.refused().map(|refused| Problem {
+                field: format!("{of_jobs}{}", refused.field),
+                message: refused.message,
+            }));
+        }
         findings.add_annotations("metadata", Some(&object.metadata).filter(|_| kind != Kind::Pod));
         findings.add_annotations("spec.jobTemplate.metadata", object.of_jobs.as_ref());
         if kind == Kind::CronJob {

@@ -85,6 +85,52 @@ fn faults_that_the_scheduler_refuses_are_refused_with_their_fields() {
 }
 
 #[test]
+fn groups_of_kubernetes_are_refused_where_they_say_something() {
+    let in_group = |field: Value| pod(json!({}), json!({}), field);
+    let cases = [
+        (
+            json!({"schedulingGroup": {"podGroupName": "ring"}}),
+            "spec.schedulingGroup: PodGroup \"ring\"",
+        ),
+        (
+            json!({"workloadRef": {"name": "ring", "podGroup": "x"}}),
+            "spec.workloadRef: Workload \"ring\"",
+        ),
+    ];
+    for (field, expected) in cases {
+        let found = problems("Pod", in_group(field.clone()));
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
+        let template = json!({"metadata": {}, "spec": {"template": in_group(field)}});
+        let found = problems("Job", template);
+        let expected = format!("spec.template.{expected}");
+        assert!(found.len() == 1 && found[0].starts_with(&expected), "{found:?}");
+    }
+    // Only the Job of a pod tells its group, and admission does not read the Job.
+    let mut of_job = in_group(json!({"schedulingGroup": {"podGroupName": "job-group"}}));
+    let group = json!({
+        "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "name": "g", "uid": "g",
+    });
+    let owner = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": true,
+    });
+    of_job["metadata"]["ownerReferences"] = json!([group, owner]);
+    assert_eq!(problems("Pod", of_job), [""; 0]);
+
+    let job = |scheduling: Value| {
+        let template = in_group(json!({}));
+        json!({"metadata": {}, "spec": {"scheduling": scheduling, "template": template}})
+    };
+    assert_eq!(problems("Job", job(json!({"disruptionMode": {"all": {}}}))), [""; 0]);
+    let policy = job(json!({"schedulingPolicy": {"basic": {}}}));
+    let found = problems("Job", policy.clone());
+    let expected = "spec.scheduling.schedulingPolicy: ";
+    assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
+    let found = problems("CronJob", json!({"metadata": {}, "spec": {"jobTemplate": policy}}));
+    let expected = format!("spec.jobTemplate.{expected}");
+    assert!(found.len() == 1 && found[0].starts_with(&expected), "{found:?}");
+}
+
+#[test]
 fn walltimes_of_controllers_are_read_too() {
     let walltime = json!({"annotations": {"fluxqueue/walltime": "2 days"}});
     let fine = pod(json!({}), json!({}), json!({}));

@@ -9,8 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::metadata::{self, InvalidObject};
 use super::{
-    Controller, OwnerKind, ShapeInterner, Suspension, Time, exclusive, group, levels, suspension,
-    walltime,
+    Controller, OwnerKind, ShapeInterner, Suspension, Time, exclusive, group, levels,
+    scheduling_group, suspension, walltime,
 };
 
 impl Controller {
@@ -70,6 +70,7 @@ impl Controller {
             failed: has("Failed") || has("FailureTarget"),
             deadline,
             deadline_secs: deadline_secs.and_then(|seconds| u64::try_from(seconds).ok()),
+            scheduling: scheduling_group::of_job(job),
             ..controller
         })
     }
@@ -132,6 +133,7 @@ fn elastic(
         walltime: walltime::of_object(metadata),
         levels: levels::of_object(metadata),
         exclusive: exclusive::of_object(metadata),
+        scheduling: None,
         suspension: None,
     })
 }

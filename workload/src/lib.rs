@@ -19,6 +19,7 @@ mod refusal;
 pub mod requests;
 mod resources;
 mod role;
+pub mod scheduling_group;
 mod shape;
 pub mod storage;
 mod suspension;
@@ -90,6 +91,9 @@ pub struct Pod {
     /// The group labels of the seeds, if it carries a pair of them (a group name without a size is
     /// no group).
     pub group: Option<GroupLabels>,
+    /// The PodGroup that `spec.schedulingGroup` names, of a pod that a Job made: whether the pod is
+    /// refused for that is up to the Job.
+    pub scheduling_group: Option<Arc<str>>,
     /// `batch.kubernetes.io/job-completion-index`.
     pub completion_index: Option<u32>,
     /// `spec.priority` as resolved by the API server; 0 if absent.
@@ -146,6 +150,7 @@ impl Pod {
             gates: Vec::new(),
             owner: None,
             group: None,
+            scheduling_group: None,
             completion_index: None,
             priority: 0,
             created: Time(0),
@@ -344,6 +349,8 @@ pub struct Controller {
     /// True if the object asks for nodes alone for its pods; `None` without the annotation; the
     /// error is about an unusable value.
     pub exclusive: Result<Option<bool>, Unsupported>,
+    /// The part of a Job about Kubernetes' own groups for which it is refused.
+    pub scheduling: Option<Unsupported>,
     /// The state of Fluxqueue's suspension, of a Job that it has had suspended and that has not
     /// ended.
     pub suspension: Option<Suspension>,

@@ -16,7 +16,7 @@ use super::shape::ShapeInterner;
 use super::walltime;
 use super::{
     Lifetime, Phase, Pod, ScheduledCondition, Shape, Time, Unsupported, constraints, exclusive,
-    group, levels, requests, storage, unsupported,
+    group, levels, requests, scheduling_group, storage, unsupported,
 };
 
 /// The name that the API server gives pods without one.
@@ -78,7 +78,13 @@ impl Pod {
         let status = pod.status.as_ref().unwrap_or(&no_status);
 
         let requests = requests::of_pod(pod);
+        let owner = metadata::owner(meta);
         let mut unsupported = unsupported::required(spec);
+        let group_of_kubernetes =
+            scheduling_group::of_pod(spec, owner.as_ref()).unwrap_or_else(|refused| {
+                unsupported.push(refused);
+                None
+            });
         unsupported.extend(requests.problems);
         let lifetime = lifetime(pod, spec, &mut unsupported);
         let levels = levels::of_object(meta).unwrap_or_else(|wrong| {
@@ -111,8 +117,9 @@ impl Pod {
                 .flatten()
                 .map(|gate| gate.name.as_str().into())
                 .collect(),
-            owner: metadata::owner(meta),
+            owner,
             group: group::of_labels(meta.labels.as_ref()),
+            scheduling_group: group_of_kubernetes,
             completion_index: completion_index(pod),
             priority: spec.priority.unwrap_or(0),
             created: metadata::time(meta.creation_timestamp.as_ref()),

@@ -17,9 +17,5 @@ pub(super) fn required(spec: &PodSpec) -> Vec<Unsupported> {
             "dynamic resource allocation is not supported yet",
         );
     }
-    if spec.scheduling_group.is_some() {
-        let message = "scheduling groups are not supported yet: use the labels fluxqueue/pod-group and fluxqueue/group-size";
-        refuse("spec.schedulingGroup".to_owned(), message);
-    }
     found
 }

@@ -14,6 +14,7 @@ pub(crate) mod quotas;
 pub(crate) mod registry;
 pub(crate) mod releases;
 pub(crate) mod roles;
+pub(crate) mod scheduling_groups;
 pub(crate) mod seats;
 pub(crate) mod setbacks;
 pub(crate) mod stage;

@@ -246,6 +246,7 @@ fn asks_otherwise(old: &Pod, new: &Pod) -> bool {
         gates,
         owner,
         group,
+        scheduling_group,
         completion_index,
         priority,
         created: _,
@@ -264,8 +265,8 @@ fn asks_otherwise(old: &Pod, new: &Pod) -> bool {
         stands_in: _,
         charged_queue: _,
     } = new;
-    (&old.gates, &old.owner, &old.group, old.completion_index)
-        != (gates, owner, group, *completion_index)
+    (&old.gates, &old.owner, &old.group, &old.scheduling_group, old.completion_index)
+        != (gates, owner, group, scheduling_group, *completion_index)
         || (old.priority, &old.labels, &old.shape, &old.levels)
             != (*priority, labels, shape, levels)
         || (old.exclusive, &old.claims, old.lifetime, old.grace_secs)

@@ -19,6 +19,7 @@ use crate::jobs::clock::Clock;
 use crate::jobs::grouping::StartSize;
 use crate::jobs::job::{Identity, Job, Lifecycle, Member, Style};
 use crate::jobs::registry::{Jobs, lifetimes};
+use crate::jobs::scheduling_groups;
 use crate::jobs::unready::not_mountable;
 use crate::lookahead::Lookahead;
 use crate::occupancy::Occupancy;
@@ -550,7 +551,10 @@ impl Refresh<'_> {
                 None
             }
         };
-        self.bad_levels(job).or_else(|| self.bad_exclusive(job, live)).or_else(of_gang)
+        scheduling_groups::refusal(self.jobs.makers(job), &self.jobs.controllers, job, live)
+            .or_else(|| self.bad_levels(job))
+            .or_else(|| self.bad_exclusive(job, live))
+            .or_else(of_gang)
     }
 }
 

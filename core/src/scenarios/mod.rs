@@ -68,6 +68,7 @@ mod repelling;
 mod restarts;
 mod roles;
 mod scaling;
+mod scheduling_groups;
 mod several_shapes;
 mod slices;
 mod slices_of_pods;
@@ -165,6 +166,7 @@ fn job(name: &str, parallelism: u32, completions: u32) -> Controller {
         walltime: None,
         levels: Ok(None),
         exclusive: Ok(None),
+        scheduling: None,
         suspension: None,
     }
 }

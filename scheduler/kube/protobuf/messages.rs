@@ -183,8 +183,25 @@ pub(crate) struct PodSpec {
     pub(crate) resource_claims: Vec<Presence>,
     #[prost(message, optional, tag = "40")]
     pub(crate) resources: Option<ResourceRequirements>,
+    /// Of Kubernetes 1.35; later versions have nothing of this number.
+    #[prost(message, optional, tag = "42")]
+    pub(crate) workload_ref: Option<WorkloadReference>,
     #[prost(message, optional, tag = "43")]
-    pub(crate) scheduling_group: Option<Presence>,
+    pub(crate) scheduling_group: Option<PodSchedulingGroup>,
+}
+
+/// `core.v1.WorkloadReference`
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct WorkloadReference {
+    #[prost(string, tag = "1")]
+    pub(crate) name: String,
+}
+
+/// `core.v1.PodSchedulingGroup`
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PodSchedulingGroup {
+    #[prost(string, optional, tag = "1")]
+    pub(crate) pod_group_name: Option<String>,
 }
 
 /// `core.v1.PodStatus`

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use fluxqueue_workload::scheduling_group;
 use k8s_openapi::api::core::v1 as core_v1;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta_v1;
@@ -141,12 +142,24 @@ fn pod_spec(spec: wire::PodSpec) -> core_v1::PodSpec {
         scheduling_gates: list(spec.scheduling_gates, |gate| core_v1::PodSchedulingGate {
             name: gate.name,
         }),
-        scheduling_group: spec.scheduling_group.map(|_| core_v1::PodSchedulingGroup::default()),
+        scheduling_group: scheduling_group_of(spec.workload_ref, spec.scheduling_group),
         tolerations: list(spec.tolerations, toleration),
         topology_spread_constraints: list(spec.topology_spread_constraints, spread_constraint),
         volumes: list(spec.volumes, volume),
         ..core_v1::PodSpec::default()
     }
+}
+
+/// Of Kubernetes 1.35 the one, of later versions the other.
+fn scheduling_group_of(
+    workload: Option<wire::WorkloadReference>,
+    group: Option<wire::PodSchedulingGroup>,
+) -> Option<core_v1::PodSchedulingGroup> {
+    let of_workload = workload.map(|workload| scheduling_group::of_workload_ref(&workload.name));
+    of_workload.or_else(|| {
+        let pod_group_name = group?.pod_group_name;
+        Some(core_v1::PodSchedulingGroup { pod_group_name })
+    })
 }
 
 fn pod_status(status: wire::PodStatus) -> core_v1::PodStatus {

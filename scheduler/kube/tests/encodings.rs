@@ -153,9 +153,9 @@ fn without_kind<K: Serialize>(object: &K) -> Value {
     object
 }
 
-/// The answers have a value for each field that is read, but for three that this API server does
-/// not take without a feature gate: schedulingGroup of a pod's spec, allocatedResources and
-/// resources of its status.
+/// The answers have a value for each field that is read, but for four that this API server does
+/// not take without a feature gate, or at all: schedulingGroup and workloadRef of a pod's spec,
+/// allocatedResources and resources of its status.
 #[test]
 fn every_field_is_read_from_where_it_is() {
     let pods = fields_of(
@@ -193,4 +193,41 @@ fn half_an_object_is_no_object() {
         broken += usize::from(protobuf::pod(Bytes::copy_from_slice(&object[..length])).is_err());
     }
     assert!(broken > object.len() * 9 / 10, "{broken} of {}", object.len());
+}
+
+/// A field of a message that is bytes: its number, and its content.
+fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    let key = (u32::from(number) << 3) | 2;
+    let (low, high) = (u8::try_from(key & 0x7f).unwrap(), u8::try_from(key >> 7).unwrap());
+    let mut all = if high > 0 { vec![low | 0x80, high] } else { vec![low] };
+    all.push(u8::try_from(content.len()).unwrap());
+    all.extend(content);
+    all
+}
+
+#[test]
+fn a_workload_and_a_group_are_read_by_name_from_both() {
+    let metadata = [field(1, b"p"), field(3, b"ns"), field(5, b"u")].concat();
+    // The number, the JSON, and the beginning of the refusal.
+    let cases = [
+        (42, r#""workloadRef": {"name": "train", "podGroup": "x"}"#, "spec.workloadRef: Workload"),
+        (43, r#""schedulingGroup": {"podGroupName": "train"}"#, "spec.schedulingGroup: PodGroup"),
+    ];
+    for (number, json, expected) in cases {
+        let group = field(number, &field(1, b"train"));
+        let binary = [field(1, &metadata), field(2, &group)].concat();
+        let json = format!(
+            r#"{{"metadata": {{"name": "p", "namespace": "ns", "uid": "u"}},
+            "spec": {{{json}, "containers": []}}}}"#
+        );
+        let read = [
+            protobuf::pod(Bytes::from(binary)).unwrap(),
+            serde_json::from_str::<Lean<core_v1::Pod>>(&json).unwrap(),
+        ];
+        for pod in pods_of(&read) {
+            let [refused] = &pod.unsupported[..] else { panic!("{:?}", pod.unsupported) };
+            let said = format!("{}: {}", refused.field, refused.message);
+            assert!(said.starts_with(&format!("{expected} \"train\"")), "{said}");
+        }
+    }
 }

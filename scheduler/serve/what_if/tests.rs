@@ -334,6 +334,26 @@ async fn the_answer_has_the_fate_of_each_object() {
     assert_eq!((refused.outcome, refused.state), (WhatIfOutcome::KeptOut, Some(JobState::Refused)));
     let why = &refused.blocked_by[0];
     assert!(why.message.contains("spec.resourceClaims"), "{}", why.message);
+    // Groups of Kubernetes' own, in the template and in the Job.
+    let mut group = pods("1");
+    group["template"]["spec"]["schedulingGroup"] = json!({"podGroupName": "ring"});
+    let mut workload = pods("1");
+    workload["template"]["spec"]["workloadRef"] = json!({"name": "ring", "podGroup": "x"});
+    let mut policy = pods("1");
+    policy["scheduling"] = json!({"schedulingPolicy": {"gang": {"minCount": 1}}});
+    for (spec, field) in [
+        (group, "spec.schedulingGroup"),
+        (workload, "spec.workloadRef"),
+        (policy, "spec.scheduling.schedulingPolicy"),
+    ] {
+        let (_, refused) = ask(&spec).await;
+        assert_eq!(
+            (refused.outcome, refused.state),
+            (WhatIfOutcome::KeptOut, Some(JobState::Refused))
+        );
+        let why = &refused.blocked_by[0];
+        assert!(why.message.contains(&format!("{field}: ")), "{}", why.message);
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,38 @@
+//! Tests that name something that older versions of Kubernetes do not have.
+
+use crate::kubernetes;
+
+/// The tests, each with the first version that it runs on. `tests/testbed/README.md` lists them,
+/// too.
+const NEWER: [(&str, &str); 4] = [
+    ("admission::policies_and_the_webhook_refuse_the_same", "1.36"),
+    ("admission::policies_do_without_a_server_what_the_webhook_does", "1.36"),
+    ("scheduling_groups::a_job_with_a_group_of_kubernetes_is_the_gang_that_it_is_without", "1.36"),
+    ("scheduling_groups::a_policy_of_a_job_is_refused_by_name", "1.37"),
+];
+
+/// True if this test, which is one of the list, cannot run on the version of the control plane.
+pub(crate) fn is_left_out(test: &str) -> bool {
+    let (_, first) = NEWER.iter().find(|(known, _)| *known == test).expect("it is in the list");
+    let place = |version: &str| {
+        kubernetes::SUPPORTED.iter().position(|known| *known == version).expect("it is supported")
+    };
+    // The newest comes first.
+    let is_older = place(&kubernetes::version()) > place(first);
+    if is_older {
+        println!(
+            "left out: {test} needs Kubernetes {first}, and this is {}",
+            kubernetes::version()
+        );
+    }
+    is_older
+}
+
+#[test]
+fn the_readme_of_the_testbed_lists_them() {
+    let readme = include_str!("../testbed/README.md");
+    for (test, first) in NEWER {
+        let row = format!("| `{test}` | {first} |");
+        assert!(readme.contains(&row), "no row {row}");
+    }
+}

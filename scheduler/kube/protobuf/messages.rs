@@ -4,6 +4,10 @@
 //! The numbers never change (they are an API), and a message may be read without knowing all of its
 //! fields. A field that is no pointer in Kubernetes' Go types is always sent, so that absent and
 //! empty are one.
+//!
+//! A field that has another name here says its own in its documentation. A test of the testbed
+//! (`tests/testbed/wire`) compares names, numbers and types with the definitions of each supported
+//! version.
 
 use std::collections::BTreeMap;
 
@@ -271,6 +275,7 @@ pub(crate) struct ContainerPort {
     pub(crate) host_port: i32,
     #[prost(string, tag = "4")]
     pub(crate) protocol: String,
+    /// `hostIP`
     #[prost(string, tag = "5")]
     pub(crate) host_ip: String,
 }
@@ -329,6 +334,7 @@ pub(crate) struct Toleration {
 pub(crate) struct Volume {
     #[prost(string, tag = "1")]
     pub(crate) name: String,
+    /// `volumeSource`
     #[prost(message, optional, tag = "2")]
     pub(crate) source: Option<VolumeSource>,
 }
@@ -369,6 +375,7 @@ pub(crate) struct GcePersistentDisk {
 /// `core.v1.PortworxVolumeSource`
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Disk {
+    /// `volumeID`
     #[prost(string, tag = "1")]
     pub(crate) volume_id: String,
 }
@@ -376,6 +383,7 @@ pub(crate) struct Disk {
 /// `core.v1.AzureDiskVolumeSource`
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AzureDisk {
+    /// `diskURI`
     #[prost(string, tag = "2")]
     pub(crate) disk_uri: String,
 }
@@ -440,10 +448,13 @@ pub(crate) struct PodSchedulingGate {
 /// `core.v1.Affinity`
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Affinity {
+    /// `nodeAffinity`
     #[prost(message, optional, tag = "1")]
     pub(crate) node: Option<NodeAffinity>,
+    /// `podAffinity`
     #[prost(message, optional, tag = "2")]
     pub(crate) pod: Option<PodAffinity>,
+    /// `podAntiAffinity`
     #[prost(message, optional, tag = "3")]
     pub(crate) pod_anti: Option<PodAffinity>,
 }
@@ -451,8 +462,10 @@ pub(crate) struct Affinity {
 /// `core.v1.NodeAffinity`
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct NodeAffinity {
+    /// `requiredDuringSchedulingIgnoredDuringExecution`
     #[prost(message, optional, tag = "1")]
     pub(crate) required: Option<NodeSelector>,
+    /// `preferredDuringSchedulingIgnoredDuringExecution`
     #[prost(message, repeated, tag = "2")]
     pub(crate) preferred: Vec<PreferredSchedulingTerm>,
 }
@@ -460,6 +473,7 @@ pub(crate) struct NodeAffinity {
 /// `core.v1.NodeSelector`
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct NodeSelector {
+    /// `nodeSelectorTerms`
     #[prost(message, repeated, tag = "1")]
     pub(crate) terms: Vec<NodeSelectorTerm>,
 }
@@ -485,8 +499,10 @@ pub(crate) struct PreferredSchedulingTerm {
 /// `core.v1.PodAffinity` and `core.v1.PodAntiAffinity`
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PodAffinity {
+    /// `requiredDuringSchedulingIgnoredDuringExecution`
     #[prost(message, repeated, tag = "1")]
     pub(crate) required: Vec<PodAffinityTerm>,
+    /// `preferredDuringSchedulingIgnoredDuringExecution`
     #[prost(message, repeated, tag = "2")]
     pub(crate) preferred: Vec<WeightedPodAffinityTerm>,
 }
@@ -496,6 +512,7 @@ pub(crate) struct PodAffinity {
 pub(crate) struct WeightedPodAffinityTerm {
     #[prost(int32, tag = "1")]
     pub(crate) weight: i32,
+    /// `podAffinityTerm`
     #[prost(message, optional, tag = "2")]
     pub(crate) term: Option<PodAffinityTerm>,
 }

@@ -8,6 +8,7 @@ use crate::action::ActionId;
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_machine::cluster::volumes::StorageNews;
 use fluxqueue_planner::queues::{Namespace, QueueObject};
+use fluxqueue_workload::device_class::DeviceClass;
 use fluxqueue_workload::{Controller, NodeName, ObjectRef, Pod, PriorityClass, Quota, Uid};
 
 /// One piece of news. The events of one object arrive in the order of its changes, but may be
@@ -39,6 +40,10 @@ pub enum Event {
     PriorityClass(Arc<PriorityClass>),
     /// The PriorityClass of this name is gone.
     PriorityClassGone(Arc<str>),
+    /// A DeviceClass is new or has changed.
+    DeviceClass(Arc<DeviceClass>),
+    /// The DeviceClass of this name is gone.
+    DeviceClassGone(Arc<str>),
     /// A FluxQueue is new or has changed.
     Queue(Arc<QueueObject>),
     /// The FluxQueue of this name is gone.

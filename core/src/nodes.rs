@@ -11,11 +11,13 @@ use crate::occupancy::Occupancy;
 use crate::records::Records;
 use crate::settings::CoreSettings;
 use fluxqueue_machine::cluster::{Node, NodeChange};
-use fluxqueue_machine::fluxion::Rank;
 use fluxqueue_machine::ledger::{Allocation, valid};
+use fluxqueue_machine::table::Table;
 use fluxqueue_planner::Planner;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_planner::queues::Queues;
-use fluxqueue_workload::{NodeName, Uid};
+use fluxqueue_workload::device_class::DeviceClass;
+use fluxqueue_workload::{NodeName, Pod, Uid};
 
 /// Takes up nodes as they come, change and go, with the consequences for the pods on them.
 pub(crate) struct Nodes<'a> {
@@ -42,7 +44,13 @@ impl Nodes<'_> {
             .rank(&node.name)
             .and_then(|rank| self.planner.cluster.node(rank))
             .cloned();
-        match self.planner.ledger.apply_node(&mut self.planner.cluster, node) {
+        let change = self.planner.ledger.apply_node(&mut self.planner.cluster, node);
+        if !matches!(change, NodeChange::Same) {
+            for node in before.iter().chain([node]) {
+                self.agenda.touched.extend(self.jobs.classes.devices.concerned_by(node));
+            }
+        }
+        match change {
             NodeChange::Added(_) => {
                 self.node_is_new(&node.name);
                 self.binding().note_nodes_of_volumes();
@@ -70,8 +78,9 @@ impl Nodes<'_> {
     pub(crate) fn node_gone(&mut self, name: &NodeName, uid: &Uid) {
         // Another node may have its name by now.
         let cluster = &self.planner.cluster;
-        let is_it = |rank: &Rank| cluster.node(*rank).is_some_and(|node| node.uid == *uid);
-        let Some(rank) = cluster.rank(name).filter(is_it) else { return };
+        let known = cluster.rank(name).and_then(|rank| Some((rank, cluster.node(rank)?)));
+        let Some((rank, node)) = known.filter(|(_, node)| node.uid == *uid) else { return };
+        self.agenda.touched.extend(self.jobs.classes.devices.concerned_by(node));
         self.agenda.lost.is_any = true;
         self.agenda.lost.node_is_gone(rank, name);
         self.occupancy.suspects.forget_refusals(name);
@@ -158,4 +167,22 @@ impl Nodes<'_> {
             }
         }
     }
+
+    /// Takes up a DeviceClass that is new or has changed.
+    pub(crate) fn device_class(&mut self, class: Arc<DeviceClass>) {
+        let concerned = self.jobs.classes.devices.put(class, waiting(&self.jobs.members));
+        self.agenda.touched.extend(concerned);
+    }
+
+    /// Removes a DeviceClass that is gone.
+    pub(crate) fn device_class_gone(&mut self, name: &str) {
+        let concerned = self.jobs.classes.devices.remove(name, waiting(&self.jobs.members));
+        self.agenda.touched.extend(concerned);
+    }
+}
+
+/// Iterates over the waiting pods, with their jobs.
+fn waiting(members: &Table<Uid, Member>) -> impl Iterator<Item = (JobId, &Pod)> {
+    let waiting = members.values().filter(|member| member.stage.is_waiting());
+    waiting.map(|member| (member.job, &*member.pod))
 }

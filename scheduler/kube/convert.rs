@@ -7,6 +7,7 @@ use fluxqueue_api::{FluxJob, FluxJobStatus, placement, text};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1 as core_v1;
+use k8s_openapi::api::resource::v1 as resource_v1;
 use k8s_openapi::api::scheduling::v1 as scheduling_v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
@@ -16,6 +17,7 @@ use super::protobuf::{self, Decode};
 use super::seen::Known;
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_planner::queues::{Namespace, QueueObject};
+use fluxqueue_workload::device_class::DeviceClass;
 use fluxqueue_workload::{Controller, Pod, PriorityClass, Quota, ShapeInterner, metadata};
 
 /// A watched kind, and the conversion of its objects into values of the core.
@@ -121,6 +123,16 @@ impl Watched for scheduling_v1::PriorityClass {
             value: self.value.unwrap_or_default(),
             is_default: self.global_default == Some(true),
         })
+    }
+}
+
+impl Watched for resource_v1::DeviceClass {
+    type Value = DeviceClass;
+    type Memory = ();
+    const KIND: &'static str = "DeviceClass";
+
+    fn convert(self, (): &mut ()) -> Result<DeviceClass, String> {
+        DeviceClass::from_kubernetes(&self).map_err(|error| error.to_string())
     }
 }
 

@@ -12,6 +12,7 @@ use fluxqueue_api::FluxJob;
 use fluxqueue_core::Event;
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_planner::queues::{Namespace, QueueObject};
+use fluxqueue_workload::device_class::DeviceClass;
 use fluxqueue_workload::{
     Controller, ObjectKey, ObjectRef, Pod, PriorityClass, Quota, SuspensionPhase, Time,
 };
@@ -317,6 +318,25 @@ impl Known for PriorityClass {
         Event::PriorityClassGone(Arc::clone(&self.name))
     }
     /// Only administrators and controllers write it.
+    fn is_edit_of(&self, _known: &Self) -> bool {
+        false
+    }
+}
+
+impl Known for DeviceClass {
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new("", &*self.name)
+    }
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+    fn there(self: Arc<Self>) -> Event {
+        Event::DeviceClass(self)
+    }
+    fn gone(&self) -> Event {
+        Event::DeviceClassGone(Arc::clone(&self.name))
+    }
+    /// Only administrators and their operators write it.
     fn is_edit_of(&self, _known: &Self) -> bool {
         false
     }

@@ -11,6 +11,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{
     Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota,
 };
+use k8s_openapi::api::resource::v1::DeviceClass;
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use k8s_openapi::api::storage::v1::{
     CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment,
@@ -45,6 +46,9 @@ const KINDS: usize = 10;
 
 /// The path at which quotas are listed.
 const QUOTAS: &str = "/api/v1/resourcequotas";
+
+/// The path at which DeviceClasses are listed, if the API server serves them.
+const DEVICE_CLASSES: &str = "/apis/resource.k8s.io/v1/deviceclasses";
 
 /// The most questions of the HTTP server that may wait for the core.
 const QUESTIONS: usize = 8;
@@ -358,9 +362,18 @@ impl Run {
                  leave"
             );
         }
+        let refusal_of_classes =
+            storage::refusal_to_list(&self.clients.watch, DEVICE_CLASSES).await;
+        if let Some(why) = &refusal_of_classes {
+            tracing::info!(
+                why,
+                "DeviceClasses may not be read, so no pod is refused for a resource of theirs"
+            );
+        }
         let kinds = KINDS
             + if refusal.is_none() { storage::KINDS } else { 0 }
-            + usize::from(refusal_of_quotas.is_none());
+            + usize::from(refusal_of_quotas.is_none())
+            + usize::from(refusal_of_classes.is_none());
         let watches = Watches {
             client: self.clients.watch.clone(),
             batches,
@@ -379,6 +392,9 @@ impl Run {
         self.start_watch::<PriorityClass>(&watches);
         if refusal_of_quotas.is_none() {
             self.start_watch::<Lean<ResourceQuota>>(&watches);
+        }
+        if refusal_of_classes.is_none() {
+            self.start_watch::<DeviceClass>(&watches);
         }
         if refusal.is_none() {
             self.start_watch::<Lean<PersistentVolumeClaim>>(&watches);

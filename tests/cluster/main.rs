@@ -20,7 +20,7 @@ mod promised;
 /// Tests that are left out on older versions of Kubernetes.
 mod newer;
 
-/// Groups of Kubernetes' own.
+/// Groups of Kubernetes' own, and devices by the name of a resource.
 mod scheduling_groups;
 
 /// Workloads that users submit: pods, Jobs, groups, services.

@@ -1,8 +1,8 @@
-//! Groups of Kubernetes' own.
+//! Groups of Kubernetes' own, and requests for devices by the name of a resource.
 
 use serde_json::Value;
 
-use crate::harness::{ControlPlane, NODES, job, pod};
+use crate::harness::{ControlPlane, NODES, job, pod, shared};
 use crate::newer;
 
 /// Why a job is refused.
@@ -64,4 +64,35 @@ fn a_policy_of_a_job_is_refused_by_name() {
         assert!(message(&record).starts_with(&expected), "{record}");
     }
     assert!(ns.list("pods").iter().all(|pod| !pod["spec"]["nodeName"].is_string()));
+}
+
+#[test]
+fn a_resource_that_only_a_device_class_stands_behind_is_refused_until_a_node_has_it() {
+    let plane = shared();
+    let ns = plane.namespace("devices");
+    let class = format!("class-{}", ns.name);
+    let resource = format!("deviceclass.resource.kubernetes.io/{class}");
+    let asks = |name: &str| {
+        let limits = format!("requests: {{cpu: '100m', {resource}: 1}}, limits: {{{resource}: 1}}");
+        pod(name, "100m", "infinity", "").replace("requests: {cpu: '100m'}", &limits)
+    };
+    ns.apply(&asks("early"));
+    ns.state("early", "Unsatisfiable");
+    let manifest = format!(
+        "{{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {{name: {class}}}, \
+         spec: {{}}}}"
+    );
+    ns.apply(&manifest);
+    let record = ns.state("early", "Refused");
+    assert!(message(&record).contains(&format!("DeviceClass \"{class}\"")), "{record}");
+    ns.apply(&asks("late"));
+    ns.state("late", "Refused");
+    // A node has one, so it is counted: one of the two runs, and the other waits for it.
+    let path = format!("/status/capacity/{}", resource.replace('/', "~1"));
+    let patch = format!(r#"[{{"op": "add", "path": "{path}", "value": "1"}}]"#);
+    let patch = ["patch", "node", "small-0", "--subresource=status", "--type=json", "-p", &patch];
+    plane.kubectl(&patch);
+    ns.running(1);
+    ns.state("late", "Pending");
+    plane.kubectl(&["delete", "deviceclass", &class]);
 }

@@ -137,8 +137,10 @@ fn stream_of(event: &Event) -> Option<Stream> {
         Event::Namespace(namespace) => Stream::Namespace(Arc::clone(&namespace.name)),
         Event::NamespaceGone(name) => Stream::Namespace(Arc::clone(name)),
         Event::ClockOffset(_) => Stream::Clock,
-        // The simulation has no storage and no quotas.
+        // The simulation has no storage, no DeviceClasses and no quotas.
         Event::Storage(_)
+        | Event::DeviceClass(_)
+        | Event::DeviceClassGone(_)
         | Event::Quota(_)
         | Event::QuotaGone(_)
         | Event::Synced

@@ -109,6 +109,8 @@ pub(crate) fn event(event: &Event) -> String {
         Event::NamespaceGone(name) => format!("Namespace {name} gone"),
         Event::PriorityClass(class) => format!("PriorityClass {} {}", class.name, class.value),
         Event::PriorityClassGone(name) => format!("PriorityClass {name} gone"),
+        Event::DeviceClass(class) => format!("{class:?}"),
+        Event::DeviceClassGone(name) => format!("DeviceClass {name} gone"),
         Event::Quota(quota) => format!("{quota:?}"),
         Event::QuotaGone(id) => format!("ResourceQuota {id} gone"),
         Event::Storage(news) => format!("{news:?}"),

@@ -160,6 +160,8 @@ impl View {
             Event::NamespaceGone(_)
             | Event::PriorityClass(_)
             | Event::PriorityClassGone(_)
+            | Event::DeviceClass(_)
+            | Event::DeviceClassGone(_)
             | Event::Quota(_)
             | Event::QuotaGone(_)
             | Event::Storage(_) => {}

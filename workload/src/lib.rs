@@ -6,6 +6,7 @@
 
 pub mod constraints;
 mod controller;
+pub mod device_class;
 pub mod exclusive;
 mod group;
 mod ids;

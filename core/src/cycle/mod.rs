@@ -129,6 +129,8 @@ impl Core {
             Event::QuotaGone(quota) => self.queueing().remove_quota(&quota),
             Event::PriorityClass(class) => self.recovery().priority_class(&class),
             Event::PriorityClassGone(name) => self.recovery().priority_class_gone(&name),
+            Event::DeviceClass(class) => self.nodes().device_class(class),
+            Event::DeviceClassGone(name) => self.nodes().device_class_gone(&name),
             Event::Queue(queue) => self.queue_object(&queue),
             Event::QueueGone(name) => self.queue_object_gone(&name),
             Event::Namespace(namespace) => {

@@ -173,6 +173,8 @@ impl Meanwhile {
             | Event::Done(..) => {}
             Event::PriorityClass(_)
             | Event::PriorityClassGone(_)
+            | Event::DeviceClass(_)
+            | Event::DeviceClassGone(_)
             | Event::Queue(_)
             | Event::QueueGone(_)
             | Event::Namespace(_)

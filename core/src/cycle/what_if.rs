@@ -184,7 +184,7 @@ impl Core {
         (stage.clock.now, stage.clock.offset) = (self.clock.now, self.clock.offset);
         (stage.intake.listed, stage.intake.synced) = (true, true);
         stage.queues = self.queues.clone();
-        stage.jobs.priority_classes = self.jobs.priority_classes.clone();
+        stage.jobs.classes = self.jobs.classes.clone();
         stage.jobs.index.next = self.jobs.index.next;
         Some(Preview { projection, stage, waiting: self.waiting() })
     }
@@ -212,12 +212,12 @@ impl Core {
 impl Preview {
     /// Returns the value of the PriorityClass of this name, if there is one.
     pub fn priority_of_class(&self, name: &str) -> Option<i32> {
-        self.stage.jobs.priority_classes.value(name)
+        self.stage.jobs.classes.priorities.value(name)
     }
 
     /// Returns the priority of pods that name no PriorityClass.
     pub fn priority_without_class(&self) -> i32 {
-        self.stage.jobs.priority_classes.of_pods(None)
+        self.stage.jobs.classes.priorities.of_pods(None)
     }
 
     /// Returns the names of the scheduler under which it takes pods.

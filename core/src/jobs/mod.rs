@@ -4,6 +4,7 @@ pub(crate) mod awaiting_owner;
 pub(crate) mod by_node;
 pub(crate) mod clock;
 pub(crate) mod controllers;
+pub(crate) mod device_classes;
 pub(crate) mod exclusive;
 pub(crate) mod expected;
 pub(crate) mod grouping;

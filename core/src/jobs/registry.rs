@@ -22,7 +22,7 @@ use crate::jobs::grouping::{Capacity, Start, StartSize};
 use crate::jobs::job::{Identity, Job, Lifecycle, Member, PodOrder, RetainedSlot, Style};
 use crate::jobs::releases::Releases;
 use crate::jobs::waves::Waves;
-use crate::jobs::wishes::PriorityClasses;
+use crate::jobs::wishes::Classes;
 use crate::labelled::Labelled;
 use crate::sound::{Lookup, Sound};
 use crate::telling::blockers::Blockers;
@@ -62,7 +62,7 @@ pub(crate) struct Jobs {
     pub retaining: BTreeSet<JobId>,
     /// The waiting jobs, by the labels of their pods.
     pub labelled: Labelled,
-    pub priority_classes: PriorityClasses,
+    pub classes: Classes,
     pub waves: Waves,
     pub times: Times,
 }
@@ -106,7 +106,7 @@ impl Jobs {
             releases: Releases::default(),
             retaining: BTreeSet::new(),
             labelled: Labelled::default(),
-            priority_classes: PriorityClasses::default(),
+            classes: Classes::default(),
             waves: Waves::default(),
             times,
         }

@@ -4,7 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::jobs::device_classes::DeviceClasses;
 use fluxqueue_workload::PriorityClass;
+
+/// The classes of the cluster that matter to pods.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Classes {
+    pub priorities: PriorityClasses,
+    pub devices: DeviceClasses,
+}
 
 /// The known PriorityClasses.
 #[derive(Debug, Clone, Default)]

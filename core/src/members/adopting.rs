@@ -84,7 +84,7 @@ impl Members<'_> {
         let job = self.jobs.all.known_mut(&id)?;
         let class = job.record.overrides.priority_class_name.as_deref();
         job.record.wished_priority =
-            class.and_then(|class| self.jobs.priority_classes.value(class));
+            class.and_then(|class| self.jobs.classes.priorities.value(class));
         self.agenda.touched.insert(id);
         Ok(())
     }

@@ -10,14 +10,14 @@ impl Recovery<'_> {
     /// Takes up a PriorityClass. Its value never changes, but a later class of the name may have
     /// another value.
     pub(crate) fn priority_class(&mut self, class: &PriorityClass) {
-        if self.jobs.priority_classes.put(class) {
+        if self.jobs.classes.priorities.put(class) {
             self.weigh_wishes_for(&class.name);
         }
     }
 
     /// Removes a PriorityClass that is gone.
     pub(crate) fn priority_class_gone(&mut self, name: &str) {
-        if self.jobs.priority_classes.0.remove(name).is_some() {
+        if self.jobs.classes.priorities.0.remove(name).is_some() {
             self.weigh_wishes_for(name);
         }
     }

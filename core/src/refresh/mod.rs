@@ -94,6 +94,7 @@ impl Refresh<'_> {
         self.stand_ins().look_at_stand_ins(id)?;
         self.seat_externally_bound(id)?;
         self.binding().look_at_volumes(id)?;
+        self.note_devices(id)?;
         let wanted = self.wanted_requests(id)?;
         self.set_requests(id, wanted)?;
         self.telling().look_at_first(id)?;
@@ -551,9 +552,15 @@ impl Refresh<'_> {
                 None
             }
         };
+        // Pods that join others wait for a place, whatever the known DeviceClasses are.
+        let devices = Some(&self.jobs.classes.devices).filter(|_| !job.life.is_placed());
+        let waiting = live.iter().filter(|member| member.stage.is_waiting());
+        let waiting = waiting.map(|member| &*member.pod);
+        let of_devices = || devices?.refusal(&self.planner.cluster, waiting);
         scheduling_groups::refusal(self.jobs.makers(job), &self.jobs.controllers, job, live)
             .or_else(|| self.bad_levels(job))
             .or_else(|| self.bad_exclusive(job, live))
+            .or_else(of_devices)
             .or_else(of_gang)
     }
 }

@@ -2,9 +2,20 @@
 
 use crate::jobs::job::{Job, Lifecycle, Member, Style};
 use crate::parts::Refresh;
+use crate::sound::{Lookup, Sound};
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Pod, exclusive};
 
 impl Refresh<'_> {
+    /// Notes whether a job depends on DeviceClasses.
+    pub(crate) fn note_devices(&mut self, id: JobId) -> Sound {
+        let live = self.jobs.live(self.jobs.all.known(&id)?);
+        let waiting = live.filter(|member| member.stage.is_waiting()).map(|member| &*member.pod);
+        let is_asking = self.jobs.classes.devices.are_requested(waiting);
+        self.jobs.classes.devices.note(id, is_asking);
+        Ok(())
+    }
+
     /// Returns the error in a job's wish for nodes alone: its maker has a value that cannot be
     /// read, or honoured, or some pods of one start have the wish and others do not. `live` are its
     /// pods that have not ended.

@@ -32,6 +32,7 @@ mod charges;
 mod contradictions;
 mod deadlines;
 mod delays;
+mod device_classes;
 mod dying_members;
 mod endings;
 mod estimates;

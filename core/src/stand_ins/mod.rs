@@ -116,7 +116,7 @@ impl StandIns<'_> {
         if !self.settings.scheduler_names.contains(&suspension.sample.scheduler) || is_bound {
             return Ok(());
         }
-        let priority = self.jobs.priority_classes.of_pods(suspension.priority_class.as_deref());
+        let priority = self.jobs.classes.priorities.of_pods(suspension.priority_class.as_deref());
         let count = grouping::wants(&made_by, 0).min(GROUP_SIZE_MAX);
         let there = known.map(|job| self.stand_ins(job)).unwrap_or_default();
         let has_place = match known.filter(|job| job.suspended.has_stand_ins()) {

@@ -3,7 +3,8 @@
 //! Containers are summed; init containers set a minimum, where those that go on running
 //! (restartPolicy Always) count for all that follow; pod-level requests replace the sum; overhead
 //! comes on top (KEP-753, KEP-2837). Once a pod is on a node, an in-place resize (KEP-1287) makes
-//! the larger of request and use count.
+//! the largest of three sums count: of the requested, the actual and the allocated resources. This
+//! is the rule of kube-scheduler 1.37; earlier ones compare the three container by container.
 //!
 //! A quantity that cannot be read is reported with its field and left out: the rest still counts.
 
@@ -30,7 +31,7 @@ pub struct Requests {
 pub fn of_pod(pod: &Pod) -> Requests {
     let Some(spec) = &pod.spec else { return Requests::default() };
     let mut reader = Reader::new(spec, pod.status.as_ref());
-    let mut amounts = reader.containers(spec);
+    let mut amounts = reader.containers(spec, pod.status.as_ref());
     reader.pod_level(spec, pod.status.as_ref(), &mut amounts);
     amounts.add(&reader.read(spec.overhead.as_ref(), || "spec.overhead".to_owned()));
     reader.finish(&amounts)
@@ -41,6 +42,17 @@ pub fn of_pod(pod: &Pod) -> Requests {
 struct Amounts<'a>(BTreeMap<&'a str, Quantity>);
 
 type KubeAmounts = BTreeMap<String, KubeQuantity>;
+
+/// The resources of its containers by which a pod is summed up.
+#[derive(Clone, Copy)]
+enum By {
+    /// The requests in the spec.
+    Spec,
+    /// The resources in use.
+    Actual,
+    /// The resources that the kubelet has allocated.
+    Allocated,
+}
 
 /// The place of a container's resources, for messages.
 #[derive(Clone, Copy)]
@@ -84,21 +96,42 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Returns the need of all containers: of a pod on a node the largest of the requested, the
+    /// actual and the allocated resources, each as a sum.
+    fn containers(&mut self, spec: &'a PodSpec, status: Option<&'a PodStatus>) -> Amounts<'a> {
+        let asked = self.sum_of(spec, By::Spec);
+        if !self.bound {
+            return asked;
+        }
+        let of_pod = status.and_then(|status| {
+            let actual = status.resources.as_ref()?.requests.as_ref()?;
+            Some((actual, status.allocated_resources.as_ref()?))
+        });
+        let mut most = if self.resize_infeasible { Amounts::default() } else { asked };
+        // The kubelet's sums for the whole pod stand for those of its containers.
+        if let Some((actual, allocated)) = of_pod {
+            most.raise_to(&self.read(Some(actual), || "status.resources.requests".to_owned()));
+            most.raise_to(&self.read(Some(allocated), || "status.allocatedResources".to_owned()));
+        } else {
+            most.raise_to(&self.sum_of(spec, By::Actual));
+            most.raise_to(&self.sum_of(spec, By::Allocated));
+        }
+        most
+    }
+
     /// Returns the sum of the containers, but at least the need of each init container while it
     /// runs.
-    fn containers(&mut self, spec: &'a PodSpec) -> Amounts<'a> {
+    fn sum_of(&mut self, spec: &'a PodSpec, by: By) -> Amounts<'a> {
         let mut total = Amounts::default();
         for (index, container) in spec.containers.iter().enumerate() {
-            let place = Place { list: "containers", index };
-            total.add(&self.container(container, place, true));
+            total.add(&self.container(container, Place { list: "containers", index }, by));
         }
         let mut sidecars = Amounts::default();
         let mut peak = Amounts::default();
         for (index, container) in spec.init_containers.iter().flatten().enumerate() {
             let place = Place { list: "initContainers", index };
-            let restartable = container.restart_policy.as_deref() == Some("Always");
-            let mut amounts = self.container(container, place, restartable);
-            if restartable {
+            let mut amounts = self.container(container, place, by);
+            if container.restart_policy.as_deref() == Some("Always") {
                 total.add(&amounts);
                 sidecars.add(&amounts);
                 peak.raise_to(&sidecars);
@@ -111,13 +144,24 @@ impl<'a> Reader<'a> {
         total
     }
 
-    /// Reads one container; `resizable` is true if its status counts too.
-    fn container(
-        &mut self,
-        container: &'a Container,
-        place: Place,
-        resizable: bool,
-    ) -> Amounts<'a> {
+    /// Reads one container. Without resources in its status its spec counts, unless a resize is
+    /// infeasible.
+    fn container(&mut self, container: &'a Container, place: Place, by: By) -> Amounts<'a> {
+        let status = self.statuses.get(container.name.as_str()).copied();
+        let actual = status.and_then(|status| status.resources.as_ref()?.requests.as_ref());
+        let allocated = status.and_then(|status| status.allocated_resources.as_ref());
+        match (by, actual, allocated) {
+            (By::Actual, Some(actual), _) => {
+                return self.read(Some(actual), || place.status("resources.requests"));
+            }
+            (By::Actual | By::Allocated, _, Some(allocated)) => {
+                return self.read(Some(allocated), || place.status("allocatedResources"));
+            }
+            (By::Actual | By::Allocated, ..) if self.resize_infeasible => {
+                return Amounts::default();
+            }
+            _ => {}
+        }
         let resources = container.resources.as_ref();
         let requests = resources.and_then(|resources| resources.requests.as_ref());
         let mut asked = self.read(requests, || place.spec("requests"));
@@ -130,20 +174,7 @@ impl<'a> Reader<'a> {
         for (name, text) in unrequested {
             self.read_one(&mut asked, name, text, || place.spec("limits"));
         }
-        let Some(status) =
-            self.statuses.get(container.name.as_str()).copied().filter(|_| resizable)
-        else {
-            return asked;
-        };
-        let Some(resources) = &status.resources else { return asked };
-        let mut effective = if self.resize_infeasible { Amounts::default() } else { asked };
-        effective.raise_to(
-            &self.read(resources.requests.as_ref(), || place.status("resources.requests")),
-        );
-        effective.raise_to(
-            &self.read(status.allocated_resources.as_ref(), || place.status("allocatedResources")),
-        );
-        effective
+        asked
     }
 
     /// Replaces the sum of the containers by requests of the pod as a whole.
@@ -160,24 +191,25 @@ impl<'a> Reader<'a> {
             return;
         };
         let asked = self.read(Some(requests), || "spec.resources.requests".to_owned());
+        if !asked.0.keys().any(|name| is_pod_level(name)) {
+            return;
+        }
         let status = status.filter(|_| self.bound);
-        let actual = status.and_then(|status| {
-            Some((status.resources.as_ref()?, status.allocated_resources.as_ref()))
-        });
-        let effective = actual.map(|(resources, allocated)| {
-            let mut effective =
-                if self.resize_infeasible { Amounts::default() } else { asked.clone() };
+        let mut effective = asked;
+        if let Some((status, resources)) =
+            status.and_then(|status| Some((status, status.resources.as_ref()?)))
+        {
+            if self.resize_infeasible {
+                effective = Amounts::default();
+            }
             effective.raise_to(
                 &self.read(resources.requests.as_ref(), || "status.resources.requests".to_owned()),
             );
-            effective.raise_to(&self.read(allocated, || "status.allocatedResources".to_owned()));
-            effective
-        });
-        for name in asked.0.keys().filter(|name| is_pod_level(name)) {
-            let amount =
-                effective.as_ref().unwrap_or(&asked).0.get(name).copied().unwrap_or_default();
-            amounts.0.insert(name, amount);
+            effective.raise_to(&self.read(status.allocated_resources.as_ref(), || {
+                "status.allocatedResources".to_owned()
+            }));
         }
+        amounts.0.extend(effective.0.into_iter().filter(|(name, _)| is_pod_level(name)));
     }
 
     fn read(&mut self, list: Option<&'a KubeAmounts>, path: impl Fn() -> String) -> Amounts<'a> {
@@ -202,7 +234,11 @@ impl<'a> Reader<'a> {
             Ok(quantity) => drop(into.0.insert(name, quantity)),
             Err(error) => {
                 let field = format!("{}.{name}", path());
-                self.problems.push(Unsupported { field, message: error.to_string() });
+                let problem = Unsupported { field, message: error.to_string() };
+                // Each sum reads the spec.
+                if !self.problems.contains(&problem) {
+                    self.problems.push(problem);
+                }
             }
         }
     }
@@ -406,6 +442,38 @@ mod tests {
             amounts(&[("cpu", 8000), ("pods", 1)]),
             "a waiting pod has only a spec"
         );
+    }
+
+    #[test]
+    fn resized_containers_count_by_the_largest_of_their_sums() {
+        let container =
+            |name: &str, cpu: &str| json!({"name": name, "resources": {"requests": {"cpu": cpu}}});
+        let status = |name: &str, actual: &str, allocated: &str| {
+            json!({
+                "name": name, "image": "", "imageID": "", "ready": true, "restartCount": 0,
+                "allocatedResources": {"cpu": allocated},
+                "resources": {"requests": {"cpu": actual}},
+            })
+        };
+        let mut pod = json!({
+            "spec": {
+                "nodeName": "n",
+                "containers": [container("a", "5"), container("b", "1")],
+                "initContainers": [container("i", "1")],
+            },
+            "status": {
+                "containerStatuses": [status("a", "1", "1"), status("b", "4", "6")],
+                "initContainerStatuses": [status("i", "2", "3")],
+            },
+        });
+        // Requested are 6, in use 5, allocated 7: container by container it were 11.
+        assert_eq!(total(pod.clone()), amounts(&[("cpu", 7000), ("pods", 1)]));
+        pod["status"]["initContainerStatuses"] = json!([status("i", "2", "8")]);
+        assert_eq!(total(pod.clone()), amounts(&[("cpu", 8000), ("pods", 1)]));
+        // The kubelet's sums for the pod replace those of its containers, and not the request.
+        pod["status"]["allocatedResources"] = json!({"cpu": "2"});
+        pod["status"]["resources"] = json!({"requests": {"cpu": "2"}});
+        assert_eq!(total(pod), amounts(&[("cpu", 6000), ("pods", 1)]));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::kubernetes;
 use super::rng::Rng;
 use super::storage;
 
@@ -233,7 +234,11 @@ pub(crate) fn placed(rng: &mut Rng, at: usize, nodes: usize) -> Value {
         pod["spec"]["affinity"] = json!({"podAntiAffinity": required_terms(rng)});
     }
     if rng.chance(15) {
-        pod["status"] = resized(rng);
+        let status = resized(rng);
+        // Older versions compare container by container, and Fluxqueue compares sums, like 1.37.
+        if kubernetes::version() == kubernetes::SUPPORTED[0] {
+            pod["status"] = status;
+        }
     }
     if rng.chance(8) {
         pod["status"]["phase"] = json!(rng.pick(&["Succeeded", "Failed"]));

@@ -568,6 +568,7 @@ pub(crate) fn pod_term(rng: &mut Rng) -> Value {
         }
     }
     if rng.chance(20) {
+        let is_newest = kubernetes::version() == kubernetes::SUPPORTED[0];
         let team = rng.pick(&["x", "y", "z"]);
         let expressions = |operator: &str, values: &[&str]| {
             let expression = json!({"key": "team", "operator": operator, "values": values});
@@ -577,8 +578,9 @@ pub(crate) fn pod_term(rng: &mut Rng) -> Value {
             0..3 => json!({}),
             3 | 4 => expressions("In", &[team, "x"]),
             5 => expressions("Exists", &[]),
-            6 => expressions("NotIn", &[team]),
-            7 => expressions("DoesNotExist", &[]),
+            // By these, a waiting pod selects all namespaces in older versions.
+            6 if is_newest => expressions("NotIn", &[team]),
+            7 if is_newest => expressions("DoesNotExist", &[]),
             _ => json!({"matchLabels": {"team": team}}),
         };
     }

@@ -90,6 +90,27 @@ fn simplify(pod: &mut Value) {
     for field in ["overhead", "resources"] {
         pod["spec"][field] = Value::Null;
     }
+    // A kubelet reports all requests of a container and no others, as actual and as allocated.
+    // Otherwise kube-scheduler assumes the default in one sum of resources, and not in another.
+    let requests = pod["spec"]["containers"][0]["resources"]["requests"].clone();
+    let statuses = pod.pointer_mut("/status/containerStatuses").and_then(Value::as_array_mut);
+    for status in statuses.into_iter().flatten() {
+        for list in ["/resources/requests", "/allocatedResources"] {
+            let Some(amounts) = status.pointer_mut(list) else { continue };
+            for name in ["cpu", "memory"] {
+                match requests.get(name) {
+                    Some(asked) if amounts.get(name).is_none() => amounts[name] = asked.clone(),
+                    None => drop(amounts.as_object_mut().unwrap().remove(name)),
+                    Some(_) => {}
+                }
+            }
+        }
+        if status.get("allocatedResources").is_none()
+            && let Some(actual) = status.pointer("/resources/requests").cloned()
+        {
+            status["allocatedResources"] = actual;
+        }
+    }
 }
 
 fn preferring(rng: &mut Rng, at: usize) -> Value {

@@ -23,17 +23,21 @@ impl Namespaces {
         self.labels.remove(name).is_some()
     }
 
-    /// A term of a pod that waits selects a pod of this namespace with these labels. kube-scheduler
-    /// resolves the selector of namespaces to their names first, and holds it against no labels
-    /// after that: one that a namespace without labels meets, such as `NotIn`, selects every
-    /// namespace. Where kube-scheduler would not put a pod, it does not go here.
+    /// True if a term of a waiting pod selects a pod of this namespace with these labels. As in
+    /// kube-scheduler, the selector of namespaces selects only known ones, unless it is empty.
     pub(super) fn selects_as_own(
         &self,
         pods: &PodSelector,
         namespace: &str,
         labels: &[(Arc<str>, Arc<str>)],
     ) -> bool {
-        self.selects(pods, namespace, labels) || pods.selects(namespace, &[], labels)
+        let scope = &pods.namespaces;
+        let is_by_labels = scope.selected.as_ref().is_some_and(|selected| !selected.is_empty());
+        if is_by_labels && !self.labels.contains_key(namespace) {
+            let is_named = scope.named.iter().any(|name| &**name == namespace);
+            return is_named && pods.selects_labels(labels);
+        }
+        self.selects(pods, namespace, labels)
     }
 
     /// A term of a pod on a node selects a pod of this namespace with these labels. A namespace
@@ -56,7 +60,7 @@ mod tests {
     use fluxqueue_workload::constraints::{NamespaceScope, Operator, Requirement};
 
     #[test]
-    fn a_term_of_a_pod_that_waits_selects_all_namespaces_by_a_label_that_is_not_to_be_there() {
+    fn a_term_of_a_waiting_pod_selects_no_unknown_namespace_by_a_label() {
         let mut namespaces = Namespaces::default();
         namespaces.put(&"a".into(), &[("team".into(), "x".into())].into_iter().collect());
         let of = |operator: Operator, values: &[&str]| {
@@ -66,11 +70,17 @@ mod tests {
                 namespaces: NamespaceScope { named: vec![], selected },
                 labels: Some(vec![]),
             };
-            (namespaces.selects_as_own(&pods, "a", &[]), namespaces.selects(&pods, "a", &[]))
+            let selects = |namespace: &str| {
+                let own = namespaces.selects_as_own(&pods, namespace, &[]);
+                (own, namespaces.selects(&pods, namespace, &[]))
+            };
+            (selects("a"), selects("unknown"))
         };
-        assert_eq!(of(Operator::NotIn, &["x"]), (true, false));
-        assert_eq!(of(Operator::DoesNotExist, &[]), (true, false));
-        assert_eq!(of(Operator::In, &["x"]), (true, true));
-        assert_eq!(of(Operator::In, &["y"]), (false, false));
+        let (neither, both, not_as_own) = ((false, false), (true, true), (false, true));
+        assert_eq!(of(Operator::NotIn, &["x"]), (neither, not_as_own));
+        assert_eq!(of(Operator::NotIn, &["y"]), (both, not_as_own));
+        assert_eq!(of(Operator::DoesNotExist, &[]), (neither, not_as_own));
+        assert_eq!(of(Operator::In, &["x"]), (both, neither));
+        assert_eq!(of(Operator::In, &["y"]), (neither, neither));
     }
 }

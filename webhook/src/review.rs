@@ -160,11 +160,13 @@ struct MakerSpec<'a> {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Scheduling {
-    scheduling_policy: Option<IgnoredAny>,
-    scheduling_constraints: Option<IgnoredAny>,
-    resource_claims: Option<IgnoredAny>,
+    #[serde(rename = "schedulingPolicy")]
+    policy: Option<IgnoredAny>,
+    #[serde(rename = "schedulingConstraints")]
+    constraints: Option<IgnoredAny>,
+    #[serde(rename = "resourceClaims")]
+    claims: Option<Vec<IgnoredAny>>,
 }
 
 /// The fields of `metadata` that are read.
@@ -186,9 +188,9 @@ struct MetaFields {
 impl From<Scheduling> for JobScheduling {
     fn from(said: Scheduling) -> Self {
         JobScheduling {
-            policy: said.scheduling_policy.is_some(),
-            constraints: said.scheduling_constraints.is_some(),
-            claims: said.resource_claims.is_some(),
+            policy: said.policy.is_some(),
+            constraints: said.constraints.is_some(),
+            claims: said.claims.is_some_and(|claims| !claims.is_empty()),
         }
     }
 }

@@ -120,7 +120,9 @@ fn groups_of_kubernetes_are_refused_where_they_say_something() {
         let template = in_group(json!({}));
         json!({"metadata": {}, "spec": {"scheduling": scheduling, "template": template}})
     };
-    assert_eq!(problems("Job", job(json!({"disruptionMode": {"all": {}}}))), [""; 0]);
+    for harmless in [json!({"disruptionMode": {"all": {}}}), json!({"resourceClaims": []})] {
+        assert_eq!(problems("Job", job(harmless)), [""; 0]);
+    }
     let policy = job(json!({"schedulingPolicy": {"basic": {}}}));
     let found = problems("Job", policy.clone());
     let expected = "spec.scheduling.schedulingPolicy: ";

@@ -179,9 +179,7 @@ func (k *kubelets) take(node *simNode, pod *v1.Pod, final bool) *simPod {
 		// Admitted by the process before this one. A real kubelet would admit it again after a restart.
 		p.start, p.podIP = started.Time, pod.Status.PodIP
 	} else {
-		result := admit(node.admit, &lifecycle.PodAdmitAttributes{
-			Pod: pod, OtherPods: node.others(), Operation: lifecycle.AddOperation,
-		})
+		result := admit(node.admit, &lifecycle.PodAdmitAttributes{Pod: pod, OtherPods: node.others()})
 		if !result.Admit {
 			p.refused = &result
 			k.queue.Add(pod.UID)

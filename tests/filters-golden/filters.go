@@ -72,7 +72,7 @@ func rejection(pod *v1.Pod, node *v1.Node) string {
 	if match, _ := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); !match {
 		return "node(s) didn't match Pod's node affinity/selector"
 	}
-	needed, err := ndf.DefaultFramework.InferForPodScheduling(&ndf.PodInfo{Spec: &pod.Spec}, version.MustParse("1.36.3"))
+	needed, err := ndf.DefaultFramework.InferForPodScheduling(&ndf.PodInfo{Spec: &pod.Spec}, version.MustParse("1.37.2"))
 	if err != nil {
 		log.Fatal(err)
 	}

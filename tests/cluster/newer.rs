@@ -9,10 +9,7 @@ const NEWER: [(&str, &str); 5] = [
     ("admission::policies_do_without_a_server_what_the_webhook_does", "1.36"),
     ("scheduling_groups::a_job_with_a_group_of_kubernetes_is_the_gang_that_it_is_without", "1.36"),
     ("scheduling_groups::a_policy_of_a_job_is_refused_by_name", "1.37"),
-    (
-        "scheduling_groups::a_resource_that_only_a_device_class_maps_is_refused_until_a_node_has_it",
-        "1.36",
-    ),
+    ("scheduling_groups::a_resource_of_a_device_class_is_refused_until_a_node_has_it", "1.36"),
 ];
 
 /// True if this test, which is one of the list, cannot run on the version of the control plane.

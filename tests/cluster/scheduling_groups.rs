@@ -69,9 +69,9 @@ fn a_policy_of_a_job_is_refused_by_name() {
 }
 
 #[test]
-fn a_resource_that_only_a_device_class_maps_is_refused_until_a_node_has_it() {
+fn a_resource_of_a_device_class_is_refused_until_a_node_has_it() {
     if newer::is_left_out(
-        "scheduling_groups::a_resource_that_only_a_device_class_maps_is_refused_until_a_node_has_it",
+        "scheduling_groups::a_resource_of_a_device_class_is_refused_until_a_node_has_it",
     ) {
         return;
     }

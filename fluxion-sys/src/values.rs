@@ -14,7 +14,7 @@ pub mod later {
     pub const STATUS: c_int = c::FLUXION_EXT_LATER_STATUS.cast_signed();
 }
 
-/// Values of [`match_op_t`].
+/// Values of `match_op_t`.
 pub mod match_op {
     use crate::abi as c;
 
@@ -34,7 +34,7 @@ pub mod match_op {
         c::match_op_t_MATCH_WITHOUT_ALLOCATING_FUTURE;
 }
 
-/// Values of [`resource_status_t`].
+/// Values of `resource_status_t`.
 pub mod status {
     use crate::abi as c;
 

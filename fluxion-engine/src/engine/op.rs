@@ -13,7 +13,7 @@ pub enum MatchOp {
     Satisfiability,
     /// As [`MatchOp::Allocate`], but take nothing.
     WithoutAllocating,
-    /// As [`MatchOp::AllocateOrElseReserve`], but take nothing; also answers [`EVENTUALLY`].
+    /// As [`MatchOp::AllocateOrElseReserve`], but take nothing; also answers `EVENTUALLY`.
     WithoutAllocatingFuture,
 }
 

@@ -101,7 +101,9 @@ const workloadGates = "--feature-gates=GenericWorkload=true,WorkloadWithJob=true
 // workloadAPIs make the API server serve PodGroups, in the newest version that this Kubernetes has.
 func workloadAPIs() (string, error) {
 	for _, version := range schedulingVersions {
-		if scheme.Scheme.IsVersionRegistered(schema.GroupVersion{Group: "scheduling.k8s.io", Version: version}) {
+		// The version v1beta1 is older than the PodGroups in it.
+		kind := schema.GroupVersionKind{Group: "scheduling.k8s.io", Version: version, Kind: "PodGroup"}
+		if scheme.Scheme.Recognizes(kind) {
 			return "--runtime-config=scheduling.k8s.io/" + version + "=true", nil
 		}
 	}

@@ -8,6 +8,7 @@ pub mod fluxjob;
 pub mod fluxqueue;
 pub mod hostlist;
 pub mod idset;
+pub mod manifest;
 pub mod names;
 mod overrides;
 pub mod pause;

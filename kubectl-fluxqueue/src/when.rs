@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use fluxqueue_api::text;
+use fluxqueue_api::{manifest, text};
 
 use crate::args::{Connection, Format, WhenArgs};
 use crate::cluster::Cluster;
@@ -101,8 +101,8 @@ pub(crate) async fn run(
         return Ok(DONE);
     }
     let file = args.filename.as_deref().unwrap_or("-");
-    let manifest = read(file, console)?;
-    let mut objects = documents(&manifest).with_context(|| text::message(file).into_owned())?;
+    let read = read(file, console)?;
+    let mut objects = objects_of(&read).with_context(|| text::message(file).into_owned())?;
     for object in &mut objects {
         set_namespace(object, &cluster.namespace)?;
     }
@@ -138,23 +138,11 @@ fn read(file: &str, console: &mut Console<'_>) -> anyhow::Result<String> {
     std::fs::read_to_string(file).with_context(reading)
 }
 
-/// Returns the documents of a text, YAML or JSON; a List stands for the objects in it.
-fn documents(manifest: &str) -> anyhow::Result<Vec<Value>> {
-    let read: Vec<Value> = if manifest.trim_start().starts_with('{') {
-        serde_json::Deserializer::from_str(manifest).into_iter().collect::<Result<_, _>>()?
-    } else {
-        serde_saphyr::from_multiple(manifest)?
-    };
-    let mut documents = Vec::new();
-    for mut value in read {
-        if let Some(items) = value.get_mut("items").and_then(Value::as_array_mut) {
-            documents.append(items);
-        } else if !value.is_null() {
-            documents.push(value);
-        }
-    }
-    ensure!(!documents.is_empty(), "there is no object in it");
-    Ok(documents)
+/// Returns the objects in a text; fails if there is none.
+fn objects_of(text: &str) -> anyhow::Result<Vec<Value>> {
+    let objects = manifest::documents(text).map_err(anyhow::Error::msg)?;
+    ensure!(!objects.is_empty(), "there is no object in it");
+    Ok(objects)
 }
 
 /// Puts an object that names no namespace into this one.
@@ -307,14 +295,14 @@ and 2 more, which you may not list
     #[test]
     fn manifests_are_read_as_kubectl_reads_them() {
         let two = "kind: Job\nmetadata: {name: a, namespace: b}\n---\nkind: Pod\n";
-        let mut objects = documents(two).unwrap();
+        let mut objects = objects_of(two).unwrap();
         for object in &mut objects {
             set_namespace(object, "lab").unwrap();
         }
         assert_eq!(objects[0]["metadata"]["namespace"], "b");
         assert_eq!(objects[1]["metadata"]["namespace"], "lab");
-        assert_eq!(documents(r#"{"items": [{}, {}]}"#).unwrap().len(), 2);
-        assert!(documents("").is_err() && documents("a: [").is_err());
+        assert_eq!(objects_of(r#"{"items": [{}, {}]}"#).unwrap().len(), 2);
+        assert!(objects_of("").is_err() && objects_of("a: [").is_err());
         assert!(set_namespace(&mut json!({ "metadata": [] }), "lab").is_err());
     }
 }

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use fluxqueue_api::manifest;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use crate::kube::ask::{AskSettings, Leader, ask};
 use crate::serve::what_if::{Answer, Delayed, Submitted, WITHIN, WITHIN_MAX, WhatIfOutcome};
 use crate::settings::parse_duration;
 use crate::simulate::output::Format;
-use crate::submission;
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "With --from-cluster")]
@@ -142,7 +142,7 @@ fn objects(path: &Path) -> anyhow::Result<Vec<serde_json::Value>> {
     } else {
         text = std::fs::read_to_string(path).with_context(|| format!("reading {file}"))?;
     }
-    submission::documents(&text).map_err(|problem| anyhow::anyhow!("{file}: {problem}"))
+    manifest::documents(&text).map_err(|problem| anyhow::anyhow!("{file}: {problem}"))
 }
 
 fn table(answer: &Answer) -> String {

@@ -24,7 +24,7 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use fluxqueue_api::{BlockedBy, JobState, WorkloadKind};
+use fluxqueue_api::{BlockedBy, JobState, WorkloadKind, manifest};
 use fluxqueue_core::{self as core, Event, Preview, WhatIf};
 use fluxqueue_workload::{ObjectKey, ObjectRef, ShapeInterner, Time, json};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -365,7 +365,7 @@ fn objects(body: &Bytes) -> Result<Vec<(Value, Deed)>, Refused> {
     if json::values_at_most(body) > VALUES_MAX {
         return too_many(format!("{VALUES_MAX} values"));
     }
-    let documents = submission::documents(text).map_err(bad)?;
+    let documents = manifest::documents(text).map_err(bad)?;
     if documents.is_empty() {
         return Err(bad("there are no objects".to_owned()));
     }

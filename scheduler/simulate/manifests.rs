@@ -8,6 +8,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use fluxqueue_api::manifest;
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::{Controller, Lifetime, OwnerKind, Pod, ShapeInterner, metadata, walltime};
 use k8s_openapi::api::core::v1::Node as KubeNode;
@@ -121,7 +122,7 @@ fn documents(path: &Path) -> Result<Vec<Value>, ManifestError> {
     let file = path.display().to_string();
     let text = std::fs::read_to_string(path)
         .map_err(|source| ManifestError::Unreadable { file: file.clone(), source })?;
-    submission::documents(&text).map_err(|problem| ManifestError::Malformed { file, problem })
+    manifest::documents(&text).map_err(|problem| ManifestError::Malformed { file, problem })
 }
 
 fn item(document: &Value, scheduler: &str, shapes: &mut ShapeInterner) -> Result<Item, String> {

@@ -2,9 +2,14 @@
 
 use std::path::PathBuf;
 
+use anyhow::ensure;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::submit::options::Options;
+
+/// The longest reason of a hold or a pause, in characters: the API server takes no more of a hold,
+/// and a message quotes it.
+const REASON_CHARS_MAX: usize = 256;
 
 /// Submits jobs to Fluxqueue, shows its queue, and says why a job waits
 #[derive(Debug, Parser)]
@@ -400,4 +405,13 @@ pub(crate) enum Shell {
     Fish,
     /// kubectl's own completion
     Kubectl,
+}
+
+/// Returns an error if the reason of a hold or a pause is too long.
+pub(crate) fn check_reason(reason: &str) -> anyhow::Result<()> {
+    ensure!(
+        reason.chars().count() <= REASON_CHARS_MAX,
+        "--reason: has more than {REASON_CHARS_MAX} characters"
+    );
+    Ok(())
 }

@@ -3,7 +3,7 @@
 //! The annotation is on the namespace, and not on an object that a leader writes, so it outlives
 //! leaders, upgrades and a removal of Fluxqueue.
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, bail};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -11,14 +11,11 @@ use fluxqueue_api::names::PAUSED;
 use fluxqueue_api::pause;
 
 use crate::api_path::{Resource, check_name};
-use crate::args::{Connection, PauseArgs, ResumeArgs};
+use crate::args::{Connection, PauseArgs, ResumeArgs, check_reason};
 use crate::cluster::Cluster;
 use crate::console::Console;
 use crate::exit::DONE;
 use crate::record::Meta;
-
-/// The longest reason, in characters: a message quotes it.
-const REASON_CHARS_MAX: usize = 256;
 
 #[derive(Deserialize)]
 struct Namespace {
@@ -32,10 +29,7 @@ pub(crate) async fn pause(
     args: PauseArgs,
     console: &mut Console<'_>,
 ) -> anyhow::Result<u8> {
-    ensure!(
-        args.reason.chars().count() <= REASON_CHARS_MAX,
-        "--reason: has more than {REASON_CHARS_MAX} characters"
-    );
+    check_reason(&args.reason)?;
     let cluster = Cluster::connect(connection).await?;
     let own = cluster.own_name().await?;
     if let Some(paused) = state(&cluster, &args.leader_namespace).await? {

@@ -260,6 +260,14 @@ fn headings(shown: &Shown, usual: &[&'static str], wide: &[&'static str]) -> Vec
     namespace.into_iter().chain(usual.iter().copied()).chain(wide.iter().copied()).collect()
 }
 
+/// Returns the cells with which each row begins: which job it is, and its state.
+fn first_cells(record: &Record, shown: &Shown) -> Vec<Cell> {
+    let namespace = shown.all_namespaces.then(|| Cell::new(&record.metadata.namespace));
+    let state = Cell::styled(record.state(), style_of_state(record.state()));
+    let job = [Cell::new(record.shown()), Cell::new(&record.status.queue_name), state];
+    namespace.into_iter().chain(job).collect()
+}
+
 /// Returns the table of jobs that have not ended.
 fn queue_table(records: &[Record], shown: &Shown, now: Timestamp, zone: &TimeZone) -> Table {
     let usual = ["JOB", "QUEUE", "STATE", "REASON", "SIZE", "WALLTIME", "START", "AGE"];
@@ -267,14 +275,8 @@ fn queue_table(records: &[Record], shown: &Shown, now: Timestamp, zone: &TimeZon
     let mut table = Table::new(&headings(shown, &usual, &wide));
     for record in records {
         let status = &record.status;
-        let mut row = Vec::new();
-        if shown.all_namespaces {
-            row.push(Cell::new(&record.metadata.namespace));
-        }
+        let mut row = first_cells(record, shown);
         row.extend([
-            Cell::new(record.shown()),
-            Cell::new(&status.queue_name),
-            Cell::styled(record.state(), style_of_state(record.state())),
             record.reason().into(),
             Cell::new(record.size()),
             status.walltime_seconds.map(slurm).into(),
@@ -317,14 +319,8 @@ fn history_table(records: &[Record], shown: &Shown, now: Timestamp, zone: &TimeZ
         let between = |from: Option<Timestamp>, to: Option<Timestamp>| {
             Some(slurm(to?.as_second() - from?.as_second()))
         };
-        let mut row = Vec::new();
-        if shown.all_namespaces {
-            row.push(Cell::new(&record.metadata.namespace));
-        }
+        let mut row = first_cells(record, shown);
         row.extend([
-            Cell::new(record.shown()),
-            Cell::new(&status.queue_name),
-            Cell::styled(record.state(), style_of_state(record.state())),
             Cell::new(record.pods().to_string()),
             between(status.queued_at, status.start_time).into(),
             between(status.start_time, status.completion_time).into(),

@@ -11,7 +11,7 @@ use fluxqueue_api::names::QUEUE_DEFAULT;
 use fluxqueue_api::{Hold, Overrides, text};
 
 use crate::api_path::{Resource, check_name};
-use crate::args::{Connection, HoldArgs, MoveArgs, ReleaseArgs, WalltimeArgs};
+use crate::args::{Connection, HoldArgs, MoveArgs, ReleaseArgs, WalltimeArgs, check_reason};
 use crate::cluster::{Cluster, Selection};
 use crate::console::{Console, said};
 use crate::exit::{DONE, FAILED};
@@ -22,9 +22,6 @@ use crate::when_text::slurm;
 /// How many times a change is tried while others change the FluxJob.
 const ATTEMPTS: usize = 5;
 
-/// The longest reason of a hold, in characters: the API server takes no more.
-const REASON_CHARS_MAX: usize = 256;
-
 /// Most queues that are named in the error about a missing queue.
 const QUEUES_NAMED_MAX: usize = 20;
 
@@ -34,10 +31,7 @@ pub(crate) async fn hold(
     args: HoldArgs,
     console: &mut Console<'_>,
 ) -> anyhow::Result<u8> {
-    ensure!(
-        args.reason.chars().count() <= REASON_CHARS_MAX,
-        "--reason: has more than {REASON_CHARS_MAX} characters"
-    );
+    check_reason(&args.reason)?;
     let cluster = Cluster::connect(connection).await?;
     let own = cluster.own_name().await?;
     each(&args.jobs, console, async |job: &str, console: &mut Console<'_>| {

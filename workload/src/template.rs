@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodAffinityTerm};
+use k8s_openapi::api::core::v1::{Container, Pod, PodAffinityTerm, WeightedPodAffinityTerm};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
 
 /// Turns a pod with the metadata and spec of a template into the pod that it would be once it is
@@ -18,26 +18,28 @@ pub fn fill_in(pod: &mut Pod) {
         spec.containers.iter_mut().for_each(take_ports_of_node);
         spec.init_containers.iter_mut().flatten().for_each(take_ports_of_node);
     }
-    let (mut near, mut apart) = (None, None);
     if let Some(affinity) = &mut spec.affinity {
-        (near, apart) = (affinity.pod_affinity.as_mut(), affinity.pod_anti_affinity.as_mut());
+        if let Some(near) = &mut affinity.pod_affinity {
+            let required = &mut near.required_during_scheduling_ignored_during_execution;
+            let preferred = &mut near.preferred_during_scheduling_ignored_during_execution;
+            apply_to_all(required, preferred, &labels);
+        }
+        if let Some(apart) = &mut affinity.pod_anti_affinity {
+            let required = &mut apart.required_during_scheduling_ignored_during_execution;
+            let preferred = &mut apart.preferred_during_scheduling_ignored_during_execution;
+            apply_to_all(required, preferred, &labels);
+        }
     }
-    if let Some(near) = &mut near {
-        let preferred =
-            near.preferred_during_scheduling_ignored_during_execution.iter_mut().flatten();
-        let required =
-            near.required_during_scheduling_ignored_during_execution.iter_mut().flatten();
-        let terms = preferred.map(|preferred| &mut preferred.pod_affinity_term).chain(required);
-        terms.for_each(|term| apply_label_keys(term, &labels));
-    }
-    if let Some(apart) = &mut apart {
-        let preferred =
-            apart.preferred_during_scheduling_ignored_during_execution.iter_mut().flatten();
-        let required =
-            apart.required_during_scheduling_ignored_during_execution.iter_mut().flatten();
-        let terms = preferred.map(|preferred| &mut preferred.pod_affinity_term).chain(required);
-        terms.for_each(|term| apply_label_keys(term, &labels));
-    }
+}
+
+/// Adds the label keys to terms.
+fn apply_to_all(
+    required: &mut Option<Vec<PodAffinityTerm>>,
+    preferred: &mut Option<Vec<WeightedPodAffinityTerm>>,
+    labels: &BTreeMap<String, String>,
+) {
+    let preferred = preferred.iter_mut().flatten().map(|it| &mut it.pod_affinity_term);
+    required.iter_mut().flatten().chain(preferred).for_each(|term| apply_label_keys(term, labels));
 }
 
 /// Adds the label keys to a term. A term without a selector selects no pod, whatever its keys.

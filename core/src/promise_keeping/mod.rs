@@ -313,17 +313,18 @@ impl PromiseKeeping<'_> {
             (None, None) => None,
         };
         // Its end may have changed since, or it may have gone.
-        let known = allocation
-            .and_then(|it| if let End::At(end) = it.end { Some((it, end)) } else { None });
-        let Some((allocation, end)) = known else { return };
-        if overdue_from(end) <= self.clock.now {
-            self.planner.ledger.set_end(&mut self.planner.cluster, allocation, End::Eventually);
-            allocation.is_overdue = true;
-            if let Some(id) = self.jobs.members.get(uid).map(|member| member.job) {
-                self.queueing().note_other_end(id);
+        if let Some(allocation) = allocation
+            && let End::At(end) = allocation.end
+        {
+            if overdue_from(end) <= self.clock.now {
+                self.planner.ledger.set_end(&mut self.planner.cluster, allocation, End::Eventually);
+                allocation.is_overdue = true;
+                if let Some(id) = self.jobs.members.get(uid).map(|member| member.job) {
+                    self.queueing().note_other_end(id);
+                }
+            } else {
+                self.agenda.watch_end(uid, End::At(end));
             }
-        } else {
-            self.agenda.watch_end(uid, End::At(end));
         }
     }
 

@@ -145,9 +145,9 @@ impl Cluster {
 
     /// Sets the use of a node, whatever was counted so far.
     pub fn count_anew(&mut self, rank: Rank, used: Resources) {
-        let fill = used.clone();
-        if self.nodes.change_use(rank, |known| *known = used) {
-            self.fills.count_anew(rank, &fill);
+        if self.nodes.node(rank).is_some() {
+            self.fills.count_anew(rank, &used);
+            self.nodes.change_use(rank, |known| *known = used);
         }
     }
 

@@ -29,7 +29,7 @@ pub(super) fn exceeds_limit_alone(
     if attachables.is_empty() {
         return false;
     }
-    let mut there = known.users.on_node.get(&node.name).into_iter().flatten();
+    let mut there = known.users.on_node(&node.name);
     let is_any_nominated = there.any(|uid| known.users.presence(uid) == Some(Presence::Nominated));
     is_any_nominated && exceeds(known, (uid, attachables), node, false)
 }

@@ -207,13 +207,7 @@ fn is_meant_for_another(known: Known<'_>, mounts: &Mounts, node: &Node) -> bool 
     if !mounts.has_restricted_disk || mounts.exclusive.is_empty() {
         return false;
     }
-    let there = known
-        .users
-        .on_node
-        .get(&node.name)
-        .into_iter()
-        .flatten()
-        .filter(|uid| *uid != mounts.uid());
+    let there = known.users.on_node(&node.name).filter(|uid| *uid != mounts.uid());
     let nominated = there.filter(|uid| known.users.presence(uid) == Some(Presence::Nominated));
     let mut claims =
         nominated.filter_map(|uid| known.users.pods.get(uid)).flat_map(|pod| &pod.claims);

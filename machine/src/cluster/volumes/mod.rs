@@ -265,7 +265,7 @@ impl Volumes {
             self.users.leave(&uid);
         }
         for (node, unused) in &mut unused {
-            for uid in self.users.on_node.get(node).into_iter().flatten() {
+            for uid in self.users.on_node(node) {
                 let used = limits::disks_of(self.known(), uid);
                 unused.retain(|disk| !used.contains(disk));
             }

@@ -15,7 +15,7 @@ pub(super) struct Users {
     pub(super) by_claim: HashMap<ObjectKey, BTreeSet<Uid>>,
     /// The nodes of those pods that have a node, or a slot on one, or are nominated to one.
     pub(super) places: HashMap<Uid, (NodeName, Presence)>,
-    pub(super) on_node: HashMap<NodeName, BTreeSet<Uid>>,
+    on_node: HashMap<NodeName, BTreeSet<Uid>>,
 }
 
 impl Users {

@@ -192,6 +192,7 @@ impl LevelLimits {
 
     /// Takes back what [`LevelLimits::put`] has counted.
     pub(super) fn take_away(&mut self, piece: usize, parts: &Parts) {
+        // Without rules about levels no piece has an entry.
         for rule in self.of.get(piece).into_iter().flatten() {
             let limit = &mut self.rules[*rule];
             limit.left += 1;

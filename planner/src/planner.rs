@@ -8,6 +8,7 @@ use crate::queues::{Accounts, Queues};
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_machine::ledger::Ledger;
+use fluxqueue_machine::rules::Site;
 use fluxqueue_workload::Time;
 
 /// The nodes, the bookings on them, and the requests that wait for them. The scheduler has one; its
@@ -61,6 +62,11 @@ impl Planner {
             accounts: Accounts::default(),
             held_nodes: HeldNodes::default(),
         }
+    }
+
+    /// Lends the machine out for questions to the rules.
+    pub fn site(&mut self) -> Site<'_> {
+        Site { cluster: &mut self.cluster, ledger: &mut self.ledger }
     }
 
     /// Lends the parts out for a walk.

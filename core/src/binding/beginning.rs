@@ -9,8 +9,9 @@ use crate::jobs::setbacks::Setback;
 use crate::parts::Binding;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
+use fluxqueue_machine::rules;
 use fluxqueue_planner::queue::{JobId, PendingRequest};
-use fluxqueue_workload::{Pod, Uid};
+use fluxqueue_workload::Uid;
 
 impl Binding<'_> {
     /// Begins a gang: before its first Binding leaves, all its members are checked together against
@@ -139,22 +140,6 @@ impl Binding<'_> {
         let Some(member) = self.jobs.members.get(uid) else { return false };
         let pod = Arc::clone(&member.pod);
         let Some(allocation) = member.allocation() else { return false };
-        let rank = allocation.rank;
-        let cluster = &mut self.planner.cluster;
-        fluxqueue_machine::ledger::valid(cluster, allocation)
-            && self.planner.ledger.is_in_company(allocation)
-            && cluster.nodes().holds(rank, &pod.shape.requests)
-            && cluster.taken().are_its_own(rank, &pod.shape.constraints)
-            && cluster.class(&pod.shape.constraints).now.contains(rank)
-            && cluster.volumes().suit(&pod, cluster.node(rank).map(|node| &**node))
-            && self.suits_neighbours(uid, &pod)
-    }
-
-    /// True if the pods that are on its node, or will be, allow this one there.
-    pub(crate) fn suits_neighbours(&mut self, uid: &Uid, pod: &Pod) -> bool {
-        let allocation = self.jobs.members.get(uid).and_then(|member| member.allocation());
-        allocation.is_some_and(|allocation| {
-            self.planner.ledger.judge(&mut self.planner.cluster, allocation, pod).is_none()
-        })
+        rules::admit(&mut self.planner.site(), allocation, &pod)
     }
 }

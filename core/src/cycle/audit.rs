@@ -1,9 +1,9 @@
 //! The audit: checks that the accounts of node resources still agree with the pods.
 //!
-//! The resource graph and `cluster` are kept in step with events, one change at a time. The audit
-//! instead adds up the resources taken on a node from scratch: the pods on the node, the pods that
-//! have a slot there, and the retained slots. It uses none of the code that keeps the accounts, so
-//! that a mistake in that code shows. Each look covers a few nodes, and a few jobs, which are
+//! The resource graph and `cluster` follow events, one change at a time. The audit instead collects
+//! the slots of a node from scratch: those of the pods on it, of the pods that are to come, and the
+//! retained ones. Each rule with an account adds these up, without the code that keeps the account,
+//! so that a mistake in that code shows. Each look covers a few nodes, and a few jobs, which are
 //! checked for contradictions (`consistency`).
 
 use std::ops::Bound;
@@ -16,7 +16,8 @@ use crate::jobs::registry::Jobs;
 use crate::jobs::stage::Stage;
 use crate::occupancy::Occupancy;
 use crate::timers::Timer;
-use fluxqueue_workload::{NodeName, Pod, Resources, Shape};
+use fluxqueue_machine::rules;
+use fluxqueue_workload::{NodeName, Pod, Shape};
 
 /// The time in milliseconds in which the audit visits all nodes and jobs once, unless there are too
 /// many of them; the number of them per look; and the least pause between two looks. A look takes
@@ -61,7 +62,7 @@ impl Core {
         for node in &nodes {
             let differences = self.differences(node, &retained);
             for difference in &differences {
-                tracing::error!(%node, %difference, "audit: an account of what is taken is wrong, and is made anew");
+                tracing::error!(%node, %difference, "audit: an account of this node is wrong, and is counted again");
             }
             self.agenda.gauges.audit_differences += differences.len() as u64;
             if !differences.is_empty() {
@@ -69,10 +70,16 @@ impl Core {
             }
         }
         for node in &wrong {
-            self.count_anew(node, &retained);
+            self.charge_pods(node);
         }
         if !wrong.is_empty() || self.planner.ledger.needs_rebuild(&self.planner.cluster) {
             self.rebuild_graph();
+        }
+        for node in &wrong {
+            if let Some(rank) = self.planner.cluster.rank(node) {
+                let there = there(&self.jobs, &self.occupancy, node, &retained);
+                rules::recount(&mut self.planner.cluster, rank, &there);
+            }
         }
         self.audit_jobs(at_once);
         self.walks.audit.last = nodes.last().filter(|_| nodes.len() == at_once).cloned();
@@ -103,37 +110,18 @@ impl Core {
         }
     }
 
-    /// Returns the differences between the two accounts of a node and its pods.
+    /// Returns the differences between the accounts of a node and its pods.
     fn differences(&mut self, node: &NodeName, retained: &[Retained]) -> Vec<String> {
         let Some(rank) = self.planner.cluster.rank(node) else { return Vec::new() };
-        let taken = taken(&self.jobs, &self.occupancy, node, retained);
-        let mut differences = Vec::new();
-        let mut compare = |account: &str, says: &Resources| {
-            let mut both = taken.clone();
-            both.add(says);
-            for (resource, _) in both.iter().filter(|(name, _)| taken.get(name) != says.get(name)) {
-                let (expected, found) = (taken.get(resource), says.get(resource));
-                differences.push(format!("{resource}: {expected} by pods, {found} in {account}"));
-            }
-        };
-        if let Some(used) = self.planner.cluster.nodes().used(rank).filter(|used| **used != taken) {
-            compare("what Bindings are checked against", used);
-        }
-        if let Some(used) = self.planner.ledger.used_otherwise(rank, &taken) {
-            compare("the resource graph", &used);
-        }
-        differences
+        let there = there(&self.jobs, &self.occupancy, node, retained);
+        rules::differences(&mut self.planner.site(), rank, &there)
     }
 
-    /// Charges pods that are on a node without being charged, and counts the use of the node again.
-    fn count_anew(&mut self, node: &NodeName, retained: &[Retained]) {
-        if let Some(rank) = self.planner.cluster.rank(node) {
-            for uid in self.occupancy.by_node.listed(node) {
-                let done = self.slots().settle(&uid);
-                self.agenda.heed(done);
-            }
-            let taken = taken(&self.jobs, &self.occupancy, node, retained);
-            self.planner.cluster.count_anew(rank, taken);
+    /// Charges pods that are on a node without being charged.
+    fn charge_pods(&mut self, node: &NodeName) {
+        for uid in self.occupancy.by_node.listed(node) {
+            let done = self.slots().settle(&uid);
+            self.agenda.heed(done);
         }
     }
 
@@ -192,10 +180,16 @@ fn retained_on(jobs: &Jobs, nodes: &[NodeName]) -> Vec<Retained> {
     there.map(|allocation| (allocation.node.clone(), Arc::clone(&allocation.shape))).collect()
 }
 
-/// Adds up the resources of a node that are taken by pods on it, pods with a slot there, and
-/// retained slots.
-fn taken(jobs: &Jobs, occupancy: &Occupancy, node: &NodeName, retained: &[Retained]) -> Resources {
-    let mut taken = Resources::new();
+/// Returns the shapes of all slots that are taken of a node: by pods on it, by pods with a slot
+/// there, and by retained slots.
+fn there(
+    jobs: &Jobs,
+    occupancy: &Occupancy,
+    node: &NodeName,
+    retained: &[Retained],
+) -> Vec<Arc<Shape>> {
+    let of_node = retained.iter().filter(|(at, _)| at == node);
+    let mut there: Vec<Arc<Shape>> = of_node.map(|(_, shape)| Arc::clone(shape)).collect();
     for uid in occupancy.by_node.each(node) {
         let pod = match (occupancy.foreign.get(uid), jobs.members.get(uid)) {
             (Some(foreign), _) => Some(&foreign.pod).filter(|pod| is_there(pod, node)),
@@ -212,9 +206,8 @@ fn taken(jobs: &Jobs, occupancy: &Occupancy, node: &NodeName, retained: &[Retain
             (None, None) => None,
         };
         if let Some(pod) = pod {
-            taken.add(&pod.shape.requests);
+            there.push(Arc::clone(&pod.shape));
         }
     }
-    retained.iter().filter(|(at, _)| at == node).for_each(|(_, shape)| taken.add(&shape.requests));
-    taken
+    there
 }

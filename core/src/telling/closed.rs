@@ -7,10 +7,8 @@ use std::sync::Arc;
 use crate::parts::Telling;
 use fluxqueue_machine::cluster::filters::Rejection;
 use fluxqueue_machine::fluxion::{PoolSupply, RankSet};
+use fluxqueue_machine::rules;
 use fluxqueue_planner::plan::Group;
-
-/// The reason for a node that another queue could use.
-const NOT_OF_QUEUE: &str = "node(s) didn't match the nodeSelector of its queue";
 
 /// The closed nodes of each group, and the nodes that have too little of a resource.
 #[derive(Default)]
@@ -97,44 +95,22 @@ impl Telling<'_> {
         group: &Group,
         open: &RankSet,
     ) -> BTreeMap<String, usize> {
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         // Nodes with other users that the pod must not join are counted elsewhere, and get no
         // further reason here.
         let mut elsewhere = open.clone();
         elsewhere.subtract(&self.planner.ledger.open_to(group.tenancy, open));
-        let of_others = self.outside_its_queue(group);
-        counts.extend((!of_others.is_empty()).then(|| (NOT_OF_QUEUE.to_owned(), of_others.len())));
-        elsewhere.union_with(&of_others);
-        counts.extend(self.planner.cluster.closed_to(&group.sample, &elsewhere));
-        counts
-    }
-
-    /// Returns the nodes that a group could use if it was in another queue.
-    fn outside_its_queue(&mut self, group: &Group) -> RankSet {
-        let Some(of_queue) = self.queues.nodes(group.queue) else { return RankSet::new() };
-        let mut others = self.planner.cluster.class(&group.sample.shape.constraints).now.clone();
-        others.subtract(&self.planner.cluster.class(of_queue).lasting);
-        others
+        let pods = group.applicants(self.queues.nodes(group.queue));
+        rules::refusals(&mut self.planner.site(), &pods, &elsewhere)
     }
 
     /// Finds the nodes that are closed to a group.
     pub(crate) fn note_closed(&mut self, group: &Group, all: &mut Closed) {
-        let sample = &group.sample;
-        let class = self.planner.cluster.class(&sample.shape.constraints);
-        let (closed, open) = (class.rejections(), class.now.clone());
-        let mut of_group = OfGroup { pod: Arc::clone(&sample.id.key.name), closed, open };
-        // Each of these nodes is closed for its first reason alone.
-        of_group.close(self.outside_its_queue(group), NOT_OF_QUEUE.to_owned());
-        for (closed, rejection) in self.planner.cluster.repelled(sample, group.company) {
-            of_group.close(of_group.open.intersection(&closed), rejection.reason().into_owned());
-        }
-        if group.volumes.is_some() {
-            // A node may be closed for several of these reasons: VolumeBinding reports all that it
-            // finds.
-            let before = of_group.open.clone();
-            for (closed, rejection) in self.planner.cluster.closed_by_volumes(sample) {
-                of_group.close(before.intersection(&closed), rejection.reason().into_owned());
-            }
+        let pods = group.applicants(self.queues.nodes(group.queue));
+        let open = self.planner.cluster.nodes().present().clone();
+        let pod = Arc::clone(&group.sample.id.key.name);
+        let mut of_group = OfGroup { pod, closed: BTreeMap::new(), open };
+        for (nodes, rejection) in rules::closed(&mut self.planner.site(), &pods) {
+            of_group.close(nodes, rejection.reason().into_owned());
         }
         all.groups.push(of_group);
     }

@@ -10,6 +10,7 @@ use fluxqueue_machine::fluxion::{
     EvenSupply, LevelSupply, RankSet, ShapeReport, Supply, TogetherSupply, Within,
 };
 use fluxqueue_machine::ledger::{Ledger, LevelWants};
+use fluxqueue_machine::rules::{self, Site};
 use fluxqueue_planner::plan::{Group, Request};
 use fluxqueue_workload::levels::{RuleScope, Spread};
 
@@ -61,10 +62,11 @@ impl Cramped {
 
     /// Returns the first level in which some parts may have no more pods of a job than they have
     /// already.
-    pub(crate) fn beside(group: &Group, ledger: &Ledger, cluster: &mut Cluster) -> Option<Self> {
+    pub(crate) fn beside(group: &Group, site: &mut Site<'_>) -> Option<Self> {
+        let pods = group.applicants(None);
         let mut wants = group.levels.iter().flat_map(|levels| levels.iter());
         let (level, full) = wants.find_map(|want| {
-            let full = group.full_parts(want, ledger, cluster);
+            let full = rules::full_parts(site, &pods, want);
             (!full.is_empty()).then(|| (want.level.to_string(), full))
         })?;
         let named: Vec<String> = full.iter().take(NAMED_MAX).map(|part| readable(part)).collect();

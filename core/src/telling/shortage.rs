@@ -48,9 +48,7 @@ impl Telling<'_> {
             if pods > 1 {
                 self.note_closed(group, &mut closed);
             }
-            cramped = cramped.or_else(|| {
-                Cramped::beside(group, &self.planner.ledger, &mut self.planner.cluster)
-            });
+            cramped = cramped.or_else(|| Cramped::beside(group, &mut self.planner.site()));
             let request = group.request(open, &mut self.planner.cluster);
             if let Some(size) = group.slice_size() {
                 // The numbers cover all pods; for slices, the text tells whether there is a part

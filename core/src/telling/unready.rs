@@ -8,6 +8,7 @@ use crate::parts::Telling;
 use crate::sound::{Lookup, Sound};
 use fluxqueue_machine::cluster::summary;
 use fluxqueue_machine::cluster::volumes::Unready;
+use fluxqueue_machine::rules;
 use fluxqueue_planner::plan::Request;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Pod;
@@ -60,10 +61,10 @@ impl Telling<'_> {
             let text = match unready.is_whole {
                 // For pods of a larger job, the other reasons for which nodes are closed are not
                 // computed.
-                true if is_lone => self.planner.cluster.unavailable(&pod),
+                true if is_lone => rules::unavailable(&mut self.planner.site(), &pod),
                 // An affinity that names no node is found before the claims are checked.
                 false if pod.shape.constraints.named_nodes() == NamedNodes::None => {
-                    self.planner.cluster.unavailable(&pod)
+                    rules::unavailable(&mut self.planner.site(), &pod)
                 }
                 true => unready.said,
                 false => summary::unplaceable(self.planner.cluster.nodes().len(), &unready.said),

@@ -3,9 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use fluxion_sys::FunctionTable;
+use fluxqueue_machine::NodePolicy;
 use fluxqueue_machine::cluster::volumes;
-use fluxqueue_machine::cluster::{Cluster, Company, Node};
+use fluxqueue_machine::cluster::{Cluster, Node, Topology};
 use fluxqueue_machine::fluxion::{Rank, RankSet};
+use fluxqueue_machine::ledger::Ledger;
+use fluxqueue_machine::rules::{self, Applicants, Horizon, Site};
 use fluxqueue_workload::{Pod, Resources, ShapeInterner, metadata};
 
 use super::cases::{self, Case, Question};
@@ -18,13 +22,20 @@ pub(crate) const PREFERENCES: [&str; 4] =
 
 pub(crate) struct Ours {
     cluster: Cluster,
+    /// In it nothing is booked: pods are put into the cluster alone.
+    ledger: Ledger,
     shapes: ShapeInterner,
 }
 
 impl Ours {
     /// Builds the cluster of a case, with the pods on its nodes.
     pub(crate) fn of(case: &Case) -> Self {
-        let mut ours = Ours { cluster: Cluster::default(), shapes: ShapeInterner::new() };
+        let graph = NodePolicy::First.graph(FunctionTable::builtin()).unwrap();
+        let mut ours = Ours {
+            cluster: Cluster::default(),
+            ledger: Ledger::new(graph, Arc::new(Topology::default())),
+            shapes: ShapeInterner::new(),
+        };
         for node in &case.nodes {
             let node = serde_json::from_value(node.clone()).unwrap();
             let (node, invalid) = Node::from_kubernetes(&node).unwrap();
@@ -88,7 +99,7 @@ impl Ours {
         }
         for question in case.questions.iter().step_by(2) {
             let pod = self.read(&question.pod);
-            self.cluster.unavailable(&pod);
+            rules::unavailable(&mut self.site(), &pod);
         }
         for (_, node) in nodes {
             self.cluster.apply(&Arc::new(node));
@@ -111,9 +122,7 @@ impl Ours {
         let nodes: Vec<_> =
             self.cluster.nodes().iter().map(|(name, rank)| (name.clone(), rank)).collect();
         for (name, rank) in nodes {
-            let mut said: Vec<String> = self
-                .cluster
-                .judge(rank, &pod)
+            let mut said: Vec<String> = rules::judge(&mut self.cluster, rank, &pod)
                 .iter()
                 .map(|rejection| rejection.reason().into_owned())
                 .collect();
@@ -131,7 +140,8 @@ impl Ours {
             }
             passing += usize::from(expected.is_empty());
         }
-        let text = if passing == 0 { self.cluster.unavailable(&pod) } else { String::new() };
+        let text =
+            if passing == 0 { rules::unavailable(&mut self.site(), &pod) } else { String::new() };
         if passing != answer.passing.len() || text != answer.text {
             return Err(format!("{text:?}; kube-scheduler says {:?}", answer.text));
         }
@@ -191,21 +201,17 @@ impl Ours {
         Ok(())
     }
 
+    fn site(&mut self) -> Site<'_> {
+        Site { cluster: &mut self.cluster, ledger: &mut self.ledger }
+    }
+
     /// Returns the nodes that the planner offers to the graph, as far as they have room.
     fn planned_for(&mut self, pod: &Pod) -> BTreeSet<Rank> {
-        let mut open = self.cluster.class(&pod.shape.constraints).now.clone();
-        for (closed, _) in self.cluster.repelled(pod, Company::Alone) {
-            open.subtract(&closed);
+        if self.cluster.volumes().needs(pod).is_err() {
+            return BTreeSet::new();
         }
-        match self.cluster.volumes().needs(pod) {
-            Ok(None) => {}
-            Ok(Some(_)) => {
-                for (closed, _) in self.cluster.closed_by_volumes(pod) {
-                    open.subtract(&closed);
-                }
-            }
-            Err(_) => return BTreeSet::new(),
-        }
+        let stance = self.cluster.neighbours().stance(pod);
+        let open = rules::open(&mut self.site(), &Applicants::alone(pod, &stance), Horizon::Now);
         let has_room = |rank: &Rank| {
             self.cluster.nodes().would_hold(*rank, &pod.shape.requests, &Resources::new())
         };

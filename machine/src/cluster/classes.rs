@@ -115,23 +115,14 @@ impl Class {
         }
     }
 
-    /// Returns how many nodes are closed to it, by reason.
-    pub(super) fn closed(&self) -> impl Iterator<Item = (&Rejection, usize)> {
-        self.closed.iter().map(|(reason, nodes)| (reason, nodes.len()))
+    /// Returns the nodes that are closed to it, by reason.
+    pub(crate) fn closed(&self) -> impl Iterator<Item = (&Rejection, &RankSet)> {
+        self.closed.iter()
     }
 
     /// The nodes that are closed to it for this reason.
-    pub(super) fn closed_for(&self, reason: &Rejection) -> RankSet {
+    pub(crate) fn closed_for(&self, reason: &Rejection) -> RankSet {
         self.closed.get(reason).cloned().unwrap_or_default()
-    }
-
-    /// The nodes that are closed to it, by kube-scheduler's text for the reason.
-    pub fn rejections(&self) -> BTreeMap<String, RankSet> {
-        let mut closed: BTreeMap<String, RankSet> = BTreeMap::new();
-        for (rejection, nodes) in &self.closed {
-            closed.entry(rejection.reason().into_owned()).or_default().union_with(nodes);
-        }
-        closed
     }
 }
 

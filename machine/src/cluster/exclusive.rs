@@ -7,21 +7,21 @@ use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::constraints::{Constraints, Disk, HostPort};
 
 /// Something that not any two pods on a node can have.
-trait Exclusive: Clone + PartialEq {
+pub(crate) trait Exclusive: Clone + PartialEq {
     /// True if one node cannot give both.
     fn conflicts(&self, other: &Self) -> bool;
 }
 
-/// The taken things of one kind, by node.
+/// Things of one kind that are taken, by node.
 #[derive(Debug, Clone)]
-struct Taken<T> {
+struct ByNode<T> {
     by_rank: BTreeMap<Rank, Vec<T>>,
     version: u64,
 }
 
-impl<T> Default for Taken<T> {
+impl<T> Default for ByNode<T> {
     fn default() -> Self {
-        Taken { by_rank: BTreeMap::new(), version: 0 }
+        ByNode { by_rank: BTreeMap::new(), version: 0 }
     }
 }
 
@@ -37,17 +37,7 @@ impl Exclusive for Disk {
     }
 }
 
-impl<T: Exclusive> Taken<T> {
-    /// Changes when something is taken or given back.
-    fn version(&self) -> u64 {
-        self.version
-    }
-
-    /// Restores an earlier version, after the changes since then were taken back.
-    fn set_version(&mut self, version: u64) {
-        self.version = version;
-    }
-
+impl<T: Exclusive> ByNode<T> {
     /// A pod takes these.
     fn take(&mut self, rank: Rank, things: &[T]) {
         if !things.is_empty() {
@@ -119,105 +109,100 @@ fn conflict<T: Exclusive>(wanted: &[T], taken: &[T]) -> bool {
     wanted.iter().any(|wanted| taken.iter().any(|taken| wanted.conflicts(taken)))
 }
 
+/// The things of one kind that pods have taken.
+#[derive(Debug, Clone)]
+pub(crate) struct Taken<T> {
+    now: ByNode<T>,
+    /// Taken by pods that never end.
+    for_ever: ByNode<T>,
+}
+
+impl<T> Default for Taken<T> {
+    fn default() -> Self {
+        Taken { now: ByNode::default(), for_ever: ByNode::default() }
+    }
+}
+
+impl<T: Exclusive> Taken<T> {
+    /// Grows when a thing of the kind is given back or taken, for those that want one.
+    pub(crate) fn version(&self, wanted: &[T]) -> u64 {
+        if wanted.is_empty() { 0 } else { self.now.version + self.for_ever.version }
+    }
+
+    /// True if one of these cannot be had on the node.
+    pub(crate) fn is_closed_to(&self, rank: Rank, wanted: &[T]) -> bool {
+        self.now.is_closed_to(rank, wanted)
+    }
+
+    /// Returns the nodes where one of these cannot be had.
+    pub(crate) fn closed_to(&self, wanted: &[T]) -> RankSet {
+        self.now.closed_to(wanted)
+    }
+
+    /// Returns the nodes where pods that never end have one of these.
+    pub(crate) fn closed_for_ever_to(&self, wanted: &[T]) -> RankSet {
+        self.for_ever.closed_to(wanted)
+    }
+
+    /// True if a pod that is counted on the node shares none of its things with another there.
+    pub(crate) fn are_its_own(&self, rank: Rank, things: &[T]) -> bool {
+        self.now.are_its_own(rank, things)
+    }
+}
+
 /// The host ports and disks that pods on nodes have for themselves.
 #[derive(Debug, Clone, Default)]
-pub struct TakenThings {
-    ports: Taken<HostPort>,
-    disks: Taken<Disk>,
-    /// Those of pods that never end.
-    ports_for_ever: Taken<HostPort>,
-    disks_for_ever: Taken<Disk>,
+pub(crate) struct TakenThings {
+    pub(crate) ports: Taken<HostPort>,
+    pub(crate) disks: Taken<Disk>,
 }
 
 impl TakenThings {
-    /// Changes when a thing that pods of these constraints want for themselves is given back or
-    /// taken.
-    pub fn version(&self, constraints: &Constraints) -> u64 {
-        let ports = self.ports.version() + self.ports_for_ever.version();
-        let ports = if constraints.host_ports.is_empty() { 0 } else { ports };
-        let disks = self.disks.version() + self.disks_for_ever.version();
-        ports + if constraints.disks.is_empty() { 0 } else { disks }
-    }
-
     /// Returns the versions of a moment, to restore them after a trial.
     pub(super) fn versions(&self) -> (u64, u64) {
-        (self.ports.version(), self.disks.version())
+        (self.ports.now.version, self.disks.now.version)
     }
 
     /// Restores earlier versions, after the changes since then were taken back.
     pub(super) fn set_versions(&mut self, (ports, disks): (u64, u64)) {
-        self.ports.set_version(ports);
-        self.disks.set_version(disks);
+        (self.ports.now.version, self.disks.now.version) = (ports, disks);
     }
 
     /// A pod of these constraints takes its things on a node.
     pub(super) fn take(&mut self, rank: Rank, constraints: &Constraints) {
-        self.ports.take(rank, &constraints.host_ports);
-        self.disks.take(rank, &constraints.disks);
+        self.ports.now.take(rank, &constraints.host_ports);
+        self.disks.now.take(rank, &constraints.disks);
     }
 
     /// Takes back a [`TakenThings::take`].
     pub(crate) fn give_back(&mut self, rank: Rank, constraints: &Constraints) {
-        self.ports.give_back(rank, &constraints.host_ports);
-        self.disks.give_back(rank, &constraints.disks);
+        self.ports.now.give_back(rank, &constraints.host_ports);
+        self.disks.now.give_back(rank, &constraints.disks);
     }
 
     /// A pod that never ends has its things on a node.
     pub(crate) fn take_for_ever(&mut self, rank: Rank, constraints: &Constraints) {
-        self.ports_for_ever.take(rank, &constraints.host_ports);
-        self.disks_for_ever.take(rank, &constraints.disks);
+        self.ports.for_ever.take(rank, &constraints.host_ports);
+        self.disks.for_ever.take(rank, &constraints.disks);
     }
 
     /// Takes back a [`TakenThings::take_for_ever`].
     pub(crate) fn give_back_for_ever(&mut self, rank: Rank, constraints: &Constraints) {
-        self.ports_for_ever.give_back(rank, &constraints.host_ports);
-        self.disks_for_ever.give_back(rank, &constraints.disks);
+        self.ports.for_ever.give_back(rank, &constraints.host_ports);
+        self.disks.for_ever.give_back(rank, &constraints.disks);
     }
 
     /// In a copy: only pods that never end have something.
     pub(super) fn keep_for_ever(&mut self) {
-        self.ports = self.ports_for_ever.clone();
-        self.disks = self.disks_for_ever.clone();
+        self.ports.now = self.ports.for_ever.clone();
+        self.disks.now = self.disks.for_ever.clone();
     }
 
     /// The node is gone.
     pub(super) fn forget(&mut self, rank: Rank) {
-        self.ports.forget(rank);
-        self.disks.forget(rank);
-        self.ports_for_ever.forget(rank);
-        self.disks_for_ever.forget(rank);
-    }
-
-    /// True if a wanted host port is taken on the node.
-    pub(super) fn has_port_conflict(&self, rank: Rank, wanted: &Constraints) -> bool {
-        self.ports.is_closed_to(rank, &wanted.host_ports)
-    }
-
-    /// True if a wanted disk is in use on the node.
-    pub(super) fn has_disk_conflict(&self, rank: Rank, wanted: &Constraints) -> bool {
-        self.disks.is_closed_to(rank, &wanted.disks)
-    }
-
-    /// The nodes where a wanted host port is taken.
-    pub(super) fn closed_by_ports(&self, wanted: &Constraints) -> RankSet {
-        self.ports.closed_to(&wanted.host_ports)
-    }
-
-    /// The nodes where a wanted disk is in use.
-    pub(super) fn closed_by_disks(&self, wanted: &Constraints) -> RankSet {
-        self.disks.closed_to(&wanted.disks)
-    }
-
-    /// The nodes where pods that never end have a wanted port or disk.
-    pub(super) fn closed_for_ever(&self, wanted: &Constraints) -> RankSet {
-        let mut closed = self.ports_for_ever.closed_to(&wanted.host_ports);
-        closed.union_with(&self.disks_for_ever.closed_to(&wanted.disks));
-        closed
-    }
-
-    /// True if a pod that is counted on the node shares none of its things with another there.
-    pub fn are_its_own(&self, rank: Rank, constraints: &Constraints) -> bool {
-        self.ports.are_its_own(rank, &constraints.host_ports)
-            && self.disks.are_its_own(rank, &constraints.disks)
+        self.ports.now.forget(rank);
+        self.disks.now.forget(rank);
+        self.ports.for_ever.forget(rank);
+        self.disks.for_ever.forget(rank);
     }
 }

@@ -80,7 +80,7 @@ impl Fills {
     }
 
     /// Sets the use of a node, whatever was counted so far.
-    pub(super) fn count_anew(&mut self, rank: Rank, used: &Resources) {
+    pub(super) fn set_use(&mut self, rank: Rank, used: &Resources) {
         let (fill, used) = (&mut self.0[rank as usize], Wanted::of(used));
         (fill.cpu.used, fill.memory.used, fill.pods.used) = (used.cpu, used.memory, used.pods);
     }

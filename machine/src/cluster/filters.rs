@@ -17,7 +17,8 @@ use fluxqueue_workload::constraints::{
     Constraints, NamedNodes, NodeSelectorTerm, Operator, Requirement, Toleration,
 };
 
-/// Why a node does not take a pod. [`Rejection::reason`] is what kube-scheduler says.
+/// Why a node does not take a pod. [`Rejection::reason`] is what kube-scheduler says, where it has
+/// the rule.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rejection {
     /// The node is cordoned.
@@ -68,6 +69,8 @@ pub enum Rejection {
     AntiAffinity,
     /// The node lacks a feature that the pod implies.
     Features,
+    /// The node is none of the pod's queue.
+    QueueNodes,
     /// The node takes no more pods.
     TooManyPods,
     /// There is not enough of a resource.
@@ -242,6 +245,7 @@ impl Rejection {
             Rejection::OwnAntiAffinity => "node(s) didn't match pod anti-affinity rules",
             Rejection::AntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
             Rejection::Features => "node(s) didn't match Pod's required features",
+            Rejection::QueueNodes => "node(s) didn't match the nodeSelector of its queue",
             Rejection::TooManyPods => "Too many pods",
             Rejection::Insufficient(resource) => return format!("Insufficient {resource}").into(),
         };

@@ -17,7 +17,6 @@ mod view;
 pub mod volumes;
 
 pub use classes::Class;
-pub use exclusive::TakenThings;
 pub use levels::{Level, Topology, TopologyError, readable};
 pub use neighbours::OccupantId;
 pub use neighbours::{ChangedTerms, Company, OwnTerms, Stance};

@@ -180,25 +180,19 @@ impl Nodes {
         self.by_rank.get_mut(rank as usize)?.as_mut().map(Arc::make_mut)
     }
 
-    /// Returns the nodes among these that have too little left for the pod, and how many lack each
-    /// resource.
-    pub(super) fn without_room(
-        &self,
-        nodes: &RankSet,
-        pod: &Pod,
-    ) -> (RankSet, Vec<(Rejection, usize)>) {
-        let (mut full, mut short) = (RankSet::new(), BTreeMap::<Rejection, usize>::new());
+    /// Returns the nodes among these that have too little left for the pod, by what they lack.
+    pub(crate) fn without_room(&self, nodes: &RankSet, pod: &Pod) -> Vec<(RankSet, Rejection)> {
+        let mut short = BTreeMap::<Rejection, RankSet>::new();
         for rank in nodes.iter() {
             for rejection in self.short_of(rank, pod) {
-                full.insert(rank);
-                *short.entry(rejection).or_default() += 1;
+                short.entry(rejection).or_default().insert(rank);
             }
         }
-        (full, short.into_iter().collect())
+        short.into_iter().map(|(rejection, nodes)| (nodes, rejection)).collect()
     }
 
     /// Returns the resources of which too little is left on a node for the pod.
-    pub(super) fn short_of(&self, rank: Rank, pod: &Pod) -> Vec<Rejection> {
+    pub(crate) fn short_of(&self, rank: Rank, pod: &Pod) -> Vec<Rejection> {
         let Some(Entry { node, used, .. }) = self.entry(rank) else { return Vec::new() };
         let short = pod.shape.requests.iter().filter(|(name, amount)| {
             *amount > 0 && used.get(name).saturating_add(*amount) > node.allocatable.get(name)

@@ -6,7 +6,6 @@
 //! compares the two.
 
 mod apart;
-mod judge;
 mod scores;
 
 use std::any::Any;
@@ -69,7 +68,7 @@ impl Cluster {
     }
 
     /// Returns the host ports and disks that pods have for themselves.
-    pub fn taken(&self) -> &TakenThings {
+    pub(crate) fn taken(&self) -> &TakenThings {
         &self.taken
     }
 
@@ -144,9 +143,9 @@ impl Cluster {
     }
 
     /// Sets the use of a node, whatever was counted so far.
-    pub fn count_anew(&mut self, rank: Rank, used: Resources) {
+    pub fn set_use(&mut self, rank: Rank, used: Resources) {
         if self.nodes.node(rank).is_some() {
-            self.fills.count_anew(rank, &used);
+            self.fills.set_use(rank, &used);
             self.nodes.change_use(rank, |known| *known = used);
         }
     }
@@ -274,19 +273,29 @@ impl Cluster {
         self.neighbours.topology_keys(of)
     }
 
-    /// True if the node has room for a pod of this shape, and the things that it needs for itself
-    /// are free.
-    pub fn has_room(&self, rank: Rank, shape: &Shape) -> bool {
-        self.nodes.room(rank, shape) > 0
-            && !self.taken.has_port_conflict(rank, &shape.constraints)
-            && !self.taken.has_disk_conflict(rank, &shape.constraints)
-    }
-
     /// Returns the rule by which the pods that are there keep this one, which is not among them,
     /// off a node.
     pub fn judge_neighbours(&mut self, rank: Rank, pod: &Pod) -> Option<Rejection> {
         let crowd = self.crowd(pod);
         self.neighbours.judge(rank, pod, crowd)
+    }
+
+    /// Returns the same by kube-scheduler's first look, where pods count that are nominated to the
+    /// node.
+    pub(crate) fn judge_with_nominated(&mut self, rank: Rank, pod: &Pod) -> Option<Rejection> {
+        let crowd = self.crowd(pod);
+        self.neighbours.judge_with_nominated(rank, pod, crowd)
+    }
+
+    /// Returns the same by its second look alone, where they do not count.
+    pub(crate) fn judge_without_nominated(&mut self, rank: Rank, pod: &Pod) -> Option<Rejection> {
+        let crowd = self.crowd(pod);
+        self.neighbours.judge_without_nominated(rank, pod, crowd)
+    }
+
+    /// Returns the nodes among these to which pods are nominated.
+    pub(crate) fn nominated_among(&self, nodes: &RankSet) -> Vec<Rank> {
+        self.neighbours.nominated_among(nodes)
     }
 
     /// Returns the nodes to which pods of these constraints may go, now or some day, if their queue
@@ -329,21 +338,9 @@ impl Cluster {
         self.nodes.start_over();
     }
 
-    /// Returns the nodes that are out of bounds for this pod because of pods on them or around
-    /// them: taken host ports and disks, and other pods that it is to be near to, apart from, or
-    /// spread among, or that keep it away.
-    pub fn repelled(&mut self, pod: &Pod, company: Company) -> Vec<(RankSet, Rejection)> {
-        let constraints = &pod.shape.constraints;
-        let mut all = vec![
-            (self.taken.closed_by_ports(constraints), Rejection::HostPorts),
-            (self.taken.closed_by_disks(constraints), Rejection::DiskConflict),
-        ];
-        all.retain(|(ranks, _)| !ranks.is_empty());
-        all.extend(self.closed_by_neighbours(pod, company));
-        all
-    }
-
-    pub(super) fn closed_by_neighbours(
+    /// Returns the nodes off which the pods there, or around them, keep this one, by reason. A node
+    /// may be named for several.
+    pub(crate) fn closed_by_neighbours(
         &mut self,
         pod: &Pod,
         company: Company,
@@ -363,7 +360,7 @@ impl Cluster {
     }
 
     /// Nodes on which the pod cannot have its volumes.
-    pub fn closed_by_volumes(&self, pod: &Pod) -> Vec<(RankSet, Rejection)> {
+    pub(crate) fn closed_by_volumes(&self, pod: &Pod) -> Vec<(RankSet, Rejection)> {
         self.volumes.closed_to(pod, self.nodes.all())
     }
 }

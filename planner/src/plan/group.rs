@@ -1,6 +1,5 @@
 //! A group of a request: the facts about where its pods may go, and its questions to the ledger.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::pods::Pods;
@@ -9,9 +8,10 @@ use fluxqueue_machine::cluster::Stance;
 use fluxqueue_machine::cluster::volumes::VolumeNeeds;
 use fluxqueue_machine::cluster::{Cluster, Company, KeyId};
 use fluxqueue_machine::fluxion::Tenancy;
-use fluxqueue_machine::fluxion::{Rank, RankSet, Within};
+use fluxqueue_machine::fluxion::{RankSet, Within};
 use fluxqueue_machine::ledger::Role;
-use fluxqueue_machine::ledger::{GroupRequest, Ledger, LevelWant, LevelWants, SlotRequest};
+use fluxqueue_machine::ledger::{GroupRequest, LevelWants, SlotRequest};
+use fluxqueue_machine::rules::{self, Applicants};
 use fluxqueue_workload::Lifetime;
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::constraints::Constraints;
@@ -48,14 +48,23 @@ pub struct Group {
 }
 
 impl Group {
+    /// Returns its pods as rules see them, with the nodes of their queue.
+    pub fn applicants<'a>(&'a self, queue: Option<&'a Constraints>) -> Applicants<'a> {
+        Applicants {
+            pod: &self.sample,
+            stance: &self.stance,
+            company: self.company,
+            have_volumes: self.volumes.is_some(),
+            levels: &self.levels,
+            tenancy: self.tenancy,
+            queue,
+            counted: self.queue_nodes.as_deref(),
+        }
+    }
+
     /// Pods that end may keep its pods off nodes until then.
     pub(super) fn may_be_kept_away(&self) -> bool {
-        let constraints = &self.sample.shape.constraints;
-        self.repels_pods()
-            || !self.stance.repelled_by.is_empty()
-            || !constraints.host_ports.is_empty()
-            || !constraints.disks.is_empty()
-            || self.volumes.is_some()
+        rules::may_end(&self.applicants(None))
     }
 
     /// Adds `times` more pods like this one.
@@ -129,56 +138,6 @@ impl Group {
         wants
             .find(|want| matches!(want.within, Within::Spread(Spread { max_skew: Some(_), .. })))?;
         Some(self.admitted(cluster))
-    }
-
-    /// The parts that have as many of the job's pods as they may have beside the others that are
-    /// there.
-    pub fn full_parts(
-        &self,
-        want: &LevelWant,
-        ledger: &Ledger,
-        cluster: &mut Cluster,
-    ) -> BTreeSet<String> {
-        let Within::Beside(spread, standing) = &want.within else { return BTreeSet::new() };
-        let least =
-            if spread.max_skew.is_some() { self.least(want, standing, ledger, cluster) } else { 0 };
-        let is_full = |count: u32| {
-            spread.max_per_part.is_some_and(|most| count >= most)
-                || spread.max_skew.is_some_and(|skew| count.saturating_sub(least) >= skew)
-        };
-        standing.iter().filter(|(_, count)| is_full(*count)).map(|(part, _)| part.clone()).collect()
-    }
-
-    /// Returns how many of a job's pods are in the part that has the fewest, among parts with a
-    /// node to which the pods are admitted.
-    fn least(
-        &self,
-        want: &LevelWant,
-        standing: &[(String, u32)],
-        ledger: &Ledger,
-        cluster: &mut Cluster,
-    ) -> u32 {
-        let admitted = self.admitted(cluster);
-        let standing_in = |part: &String| {
-            standing.iter().find(|(known, _)| known == part).map_or(0, |(_, count)| *count)
-        };
-        // Where pods are to be in one part of another level, only the parts within it count. Slices
-        // do not narrow this: the other slices are elsewhere.
-        let is_within = |rank: &Rank| {
-            self.levels.iter().flat_map(|wants| wants.iter()).all(|other| match &other.within {
-                _ if matches!(other.of, RuleScope::Slice(_)) => true,
-                Within::Part(part) => {
-                    ledger.part_of(cluster, &other.level, *rank).as_deref() == Some(&**part)
-                }
-                _ => true,
-            })
-        };
-        let parts = admitted
-            .iter()
-            .filter(is_within)
-            .filter_map(|rank| ledger.part_of(cluster, &want.level, rank));
-        let parts: BTreeSet<String> = parts.collect();
-        parts.iter().map(standing_in).min().unwrap_or(0)
     }
 
     fn admitted(&self, cluster: &mut Cluster) -> RankSet {

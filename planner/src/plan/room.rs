@@ -13,6 +13,7 @@ use crate::queues::Queues;
 use fluxqueue_machine::cluster::{Cluster, Company};
 use fluxqueue_machine::fluxion::{Forecast, Rank, RankSet};
 use fluxqueue_machine::ledger::{Allocation, Allocations, GroupRequest, Ledger};
+use fluxqueue_machine::rules::{self, Applicants, Horizon, Site};
 use fluxqueue_workload::Pod;
 
 /// Pods that a trial puts on nodes in about the time of a question.
@@ -39,75 +40,33 @@ pub struct Room<'a> {
 impl Room<'_> {
     /// Returns as of when answers for this request are given.
     pub(super) fn version(&self, request: &Request) -> Version {
-        let mut nodes =
-            self.cluster.nodes().version() + self.suspects_version + self.queues.version();
-        for group in &request.groups {
-            nodes += self.cluster.taken().version(&group.sample.shape.constraints);
-            if !group.stance.repelled_by.is_empty() {
-                nodes += self.cluster.neighbours().repellers_version();
-            }
-            nodes += self.cluster.crowd_version(&group.sample.shape.constraints);
-            if group.volumes.is_some() {
-                nodes += self.cluster.volumes().version();
-            }
-        }
+        let by_rules = |group: &Group| rules::version(self.cluster, &self.applicants(group));
+        let nodes = self.suspects_version
+            + self.queues.version()
+            + request.groups.iter().map(by_rules).sum::<u64>();
         Version { nodes, changes: self.ledger.changes.count() }
     }
 
-    /// Narrows these nodes to those of the queue.
-    fn narrow(&mut self, nodes: &mut RankSet, group: &Group) {
-        if let Some(constraints) = self.queues.nodes(group.queue) {
-            nodes.intersect_with(&self.cluster.class(constraints).lasting);
-        }
+    /// Returns the pods of a group as rules see them.
+    fn applicants<'g>(&'g self, group: &'g Group) -> Applicants<'g> {
+        group.applicants(self.queues.nodes(group.queue))
     }
 
-    /// Narrows these nodes to those that the group could use now, without regard to volumes and to
-    /// pods with rules about others.
-    fn narrow_to_usable(&mut self, group: &Group, nodes: &mut RankSet) {
-        nodes.subtract(self.suspects);
-        self.narrow(nodes, group);
-        self.close_by_levels(group, nodes);
+    /// Returns the nodes that no rule closes to a group.
+    fn by_rules(&mut self, group: &Group, horizon: Horizon) -> RankSet {
+        let pods = group.applicants(self.queues.nodes(group.queue));
+        rules::open(&mut self.site(), &pods, horizon)
     }
 
-    /// Takes the nodes of parts out that have as many of the job's pods as they may have.
-    fn close_by_levels(&mut self, group: &Group, nodes: &mut RankSet) {
-        for want in group.levels.iter().flat_map(|wants| wants.iter()) {
-            let full = group.full_parts(want, self.ledger, self.cluster);
-            if !full.is_empty() {
-                let part = |rank| self.ledger.part_of(self.cluster, &want.level, rank);
-                let closed = nodes
-                    .iter()
-                    .filter(|rank| part(*rank).is_some_and(|part| full.contains(&part)));
-                let closed: RankSet = closed.collect();
-                nodes.subtract(&closed);
-            }
-        }
-    }
-
-    /// Takes the nodes out on which pods of the group cannot have their volumes.
-    fn close_by_volumes(&self, group: &Group, nodes: &mut RankSet) {
-        if group.volumes.is_some() {
-            for (closed, _) in self.cluster.closed_by_volumes(&group.sample) {
-                nodes.subtract(&closed);
-            }
-        }
-    }
-
-    /// Closes the nodes that volumes would still close once all pods with an end had ended.
-    fn close_by_volumes_for_ever(&self, group: &Group, nodes: &mut RankSet) {
-        if group.volumes.is_some() {
-            nodes.subtract(&self.cluster.closed_by_volumes_for_ever(&group.sample));
-        }
+    /// Returns the machine as rules see it.
+    fn site(&mut self) -> Site<'_> {
+        Site { cluster: self.cluster, ledger: self.ledger }
     }
 
     /// Returns the nodes that a group may use now.
     pub(super) fn open(&mut self, group: &Group) -> RankSet {
-        let mut open = self.cluster.class(&group.sample.shape.constraints).now.clone();
-        for (closed, _) in self.cluster.repelled(&group.sample, group.company) {
-            open.subtract(&closed);
-        }
-        self.narrow_to_usable(group, &mut open);
-        self.close_by_volumes(group, &mut open);
+        let mut open = self.by_rules(group, Horizon::Now);
+        open.subtract(self.suspects);
         open
     }
 
@@ -116,27 +75,25 @@ impl Room<'_> {
         if group.is_spread() && group.company == Company::Alone {
             self.count_copy(self.cluster.nodes().len());
         }
-        let mut nodes = self.cluster.class(&group.sample.shape.constraints).now.clone();
-        nodes.subtract(&self.cluster.repelled_for_ever(&group.sample, group.company));
-        self.narrow_to_usable(group, &mut nodes);
-        self.close_by_volumes_for_ever(group, &mut nodes);
+        let mut nodes = self.by_rules(group, Horizon::SomeDay);
+        nodes.subtract(self.suspects);
         nodes
     }
 
     /// Returns the nodes that a group could use if those that are cordoned or not ready came back.
     pub(super) fn lasting(&mut self, group: &Group) -> RankSet {
-        let mut lasting = self.cluster.class(&group.sample.shape.constraints).lasting.clone();
-        self.narrow(&mut lasting, group);
-        self.close_by_levels(group, &mut lasting);
-        self.close_by_volumes(group, &mut lasting);
-        lasting
+        self.by_rules(group, Horizon::Lasting)
     }
 
-    /// Returns the nodes that are open to a trial, which counts room and does not know which nodes
-    /// have a single tenant.
-    pub(super) fn open_to(&self, request: &Request, nodes: &[RankSet]) -> Vec<RankSet> {
-        let groups = request.groups.iter().zip(nodes);
-        groups.map(|(group, nodes)| self.ledger.open_to(group.tenancy, nodes)).collect()
+    /// Returns the nodes that are open to a trial. A trial goes without the graph: it counts room,
+    /// and does not know the other rules that the graph keeps.
+    pub(super) fn open_to(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<RankSet> {
+        let mut nodes = nodes.to_vec();
+        for (group, nodes) in request.groups.iter().zip(&mut nodes) {
+            let pods = group.applicants(self.queues.nodes(group.queue));
+            rules::narrow_for_trial(&mut self.site(), &pods, nodes);
+        }
+        nodes
     }
 
     pub(super) fn groups(&mut self, request: &Request, nodes: &[RankSet]) -> Vec<GroupRequest> {

@@ -117,7 +117,7 @@ fn without_passing(room: &Room<'_>, request: &Request, nodes: &RankSet) -> Clust
         cluster.forget_volumes_of_passing();
     }
     for rank in nodes.iter().filter(|rank| room.ledger.has_passing(*rank)) {
-        cluster.count_anew(rank, room.ledger.taken_for_ever(rank));
+        cluster.set_use(rank, room.ledger.taken_for_ever(rank));
     }
     cluster
 }

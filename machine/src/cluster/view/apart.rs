@@ -1,5 +1,4 @@
-//! Pods that keep each other off nodes, or want the same host port or disk: for as long as they are
-//! there, or for ever.
+//! Pods that keep each other off nodes for as long as they are there, or for ever.
 //!
 //! A pod that is kept away by pods with an end waits for these, as a pod does when its nodes are
 //! full of them.
@@ -15,12 +14,11 @@ use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::Pod;
 
 impl Cluster {
-    /// Returns the nodes that stay closed to this pod as in [`Cluster::repelled`] once all pods
-    /// with an end have ended that keep it away, or have a host port or disk that it needs. The
-    /// pods that it is to be near to, or spread among, count as now. Where that closes nodes to a
-    /// pod that comes alone, those are open that would be so if only the ones without an end
-    /// counted.
-    pub fn repelled_for_ever(&mut self, pod: &Pod, company: Company) -> RankSet {
+    /// Returns the nodes off which other pods keep this one even once all pods with an end have
+    /// ended that it is to be apart from, or that are to be apart from it. The pods that it is to
+    /// be near to, or spread among, count as now. Where that closes nodes to a pod that comes
+    /// alone, those are open that would be so if only the ones without an end counted.
+    pub(crate) fn repelled_for_ever(&mut self, pod: &Pod, company: Company) -> RankSet {
         let closed = self.repelled_beside_others(pod, company);
         if company == Company::Together
             || pod.shape.constraints.spreads.is_empty()
@@ -34,9 +32,8 @@ impl Cluster {
     }
 
     fn repelled_beside_others(&mut self, pod: &Pod, company: Company) -> RankSet {
-        let constraints = &pod.shape.constraints;
-        let mut closed = self.taken.closed_for_ever(constraints);
         let crowd = self.crowd(pod);
+        let mut closed = RankSet::new();
         for (nodes, _) in
             self.neighbours.closed(pod, company, crowd, (self.nodes.present(), Until::ForEver))
         {
@@ -76,7 +73,7 @@ impl Cluster {
 
     /// Returns the nodes on which the pod could not have its volumes even if all pods with an end
     /// had ended.
-    pub fn closed_by_volumes_for_ever(&self, pod: &Pod) -> RankSet {
+    pub(crate) fn closed_by_volumes_for_ever(&self, pod: &Pod) -> RankSet {
         let mut closed = self.closed_by_volumes(pod);
         if closed
             .iter()

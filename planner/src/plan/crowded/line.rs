@@ -13,6 +13,7 @@ use super::cells::Cells;
 use super::limits::LevelLimits;
 use fluxqueue_machine::cluster::{Cluster, CrowdId};
 use fluxqueue_machine::fluxion::{Rank, RankSet};
+use fluxqueue_machine::rules;
 use fluxqueue_workload::Pod;
 
 pub(super) struct Line<'a> {
@@ -143,8 +144,9 @@ impl<'a> Line<'a> {
                 continue;
             };
             let of_cell = &self.cells.nodes[cell][self.full[cell]..];
-            let has_room =
-                |rank: &Rank| self.nodes.contains(*rank) && cluster.has_room(*rank, &pod.shape);
+            let has_room = |rank: &Rank| {
+                self.nodes.contains(*rank) && rules::has_room(cluster, *rank, &pod.shape)
+            };
             // A full cell is out of the line from now on.
             let Some(at) = of_cell.iter().position(has_room) else { continue };
             let rank = of_cell[at];

@@ -9,6 +9,7 @@ use super::pieces::Piece;
 use crate::plan::request::Request;
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::{Rank, RankSet};
+use fluxqueue_machine::rules;
 use fluxqueue_workload::Pod;
 
 /// The pods put so far, regardless of which of several alike pieces they are from: per piece the
@@ -176,8 +177,8 @@ impl Search<'_> {
     fn node(&mut self, group: usize, cell: usize, pod: &Pod) -> Option<Rank> {
         let (nodes, cluster) = (&self.nodes[group], &mut *self.cluster);
         let mut of_cell = self.cells.nodes[cell].iter().copied();
-        let rank =
-            of_cell.find(|rank| nodes.contains(*rank) && cluster.has_room(*rank, &pod.shape))?;
+        let rank = of_cell
+            .find(|rank| nodes.contains(*rank) && rules::has_room(cluster, *rank, &pod.shape))?;
         cluster.judge_neighbours(rank, pod).is_none().then_some(rank)
     }
 }

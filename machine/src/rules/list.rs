@@ -1,0 +1,109 @@
+//! The list of all rules, and the questions that go to each of them.
+
+use std::sync::Arc;
+
+use super::disks::Disks;
+use super::features::Features;
+use super::host_ports::HostPorts;
+use super::levels::Levels;
+use super::node_filters::NodeFilters;
+use super::other_pods::OtherPods;
+use super::queue_nodes::QueueNodes;
+use super::resources::ResourcesFit;
+use super::rule::{Account, Applicants, Horizon, Rule, Site};
+use super::storage::VolumesThere;
+use super::whole_nodes::WholeNodes;
+use crate::cluster::Cluster;
+use crate::cluster::filters::Rejection;
+use crate::fluxion::{Rank, RankSet};
+use crate::ledger::{Allocation, valid};
+use fluxqueue_workload::{Pod, Shape};
+
+/// All rules, in the order in which kube-scheduler asks its filters; its reasons are those of the
+/// first that rejects a node.
+pub(super) static RULES: [&dyn Rule; 10] = [
+    &NodeFilters,
+    &QueueNodes,
+    &HostPorts,
+    &ResourcesFit,
+    &Disks,
+    &VolumesThere,
+    &OtherPods,
+    &Features,
+    &Levels,
+    &WholeNodes,
+];
+
+/// How many of them, the first ones, are about nodes without their pods.
+pub(super) const WITHOUT_PODS: usize = 2;
+
+/// Returns the accounts of all rules that have one.
+fn accounts() -> impl Iterator<Item = &'static dyn Account> {
+    RULES.iter().filter_map(|rule| rule.account())
+}
+
+/// Returns as of when answers about these pods are given: it grows with each change after which
+/// some rule may close other nodes to them.
+pub fn version(cluster: &Cluster, pods: &Applicants<'_>) -> u64 {
+    RULES.iter().map(|rule| rule.version(cluster, pods)).sum()
+}
+
+/// Returns the nodes that no rule closes to these pods, but for those that the graph keeps.
+pub fn open(site: &mut Site<'_>, pods: &Applicants<'_>, horizon: Horizon) -> RankSet {
+    let mut nodes = site.cluster.nodes().present().clone();
+    for rule in RULES.iter().filter(|rule| !rule.is_kept_by_graph()) {
+        rule.narrow(site, pods, horizon, &mut nodes);
+    }
+    nodes
+}
+
+/// Takes the nodes out that the graph would not give to these pods now, for a trial without it.
+/// A trial checks room node by node ([`has_room`]).
+pub fn narrow_for_trial(site: &mut Site<'_>, pods: &Applicants<'_>, nodes: &mut RankSet) {
+    for rule in RULES.iter().filter(|rule| rule.is_kept_by_graph()) {
+        rule.narrow(site, pods, Horizon::Now, nodes);
+    }
+}
+
+/// Returns the nodes that each rule closes to pods of a gang, by reason, in the order of the rules:
+/// a node belongs to the first rule that closes it. Left out are those that the graph explains.
+pub fn closed(site: &mut Site<'_>, pods: &Applicants<'_>) -> Vec<(RankSet, Rejection)> {
+    let mut open = site.cluster.nodes().present().clone();
+    let mut all = Vec::new();
+    for rule in RULES.iter().filter(|rule| !rule.is_kept_by_graph()) {
+        let closed = rule.closed(site, pods, &open);
+        let before = open.clone();
+        for (nodes, rejection) in closed {
+            open.subtract(&nodes);
+            all.push((before.intersection(&nodes), rejection));
+        }
+    }
+    all.retain(|(nodes, _)| !nodes.is_empty());
+    all
+}
+
+/// True if the node has room for a slot of this shape.
+pub fn has_room(cluster: &Cluster, rank: Rank, shape: &Shape) -> bool {
+    accounts().all(|account| account.has_room(cluster, rank, shape))
+}
+
+/// True if pods with an end may keep these pods off nodes until then, beside those that take room.
+pub fn may_end(pods: &Applicants<'_>) -> bool {
+    RULES.iter().any(|rule| rule.may_end(pods))
+}
+
+/// True if a pod that has its slot may be there, by every rule and beside all other pods.
+pub fn admit(site: &mut Site<'_>, slot: &Allocation, pod: &Pod) -> bool {
+    valid(site.cluster, slot) && RULES.iter().all(|rule| rule.admits(site, slot, pod))
+}
+
+/// Returns the differences between the counts on a node and the slots of these shapes there, one
+/// text for each.
+pub fn differences(site: &mut Site<'_>, rank: Rank, there: &[Arc<Shape>]) -> Vec<String> {
+    accounts().flat_map(|account| account.differences(site, rank, there)).collect()
+}
+
+/// Counts the slots of a node again, by their shapes. The graph has to be rebuilt after that.
+pub fn recount(cluster: &mut Cluster, rank: Rank, there: &[Arc<Shape>]) {
+    accounts().for_each(|account| account.recount(cluster, rank, there));
+}

@@ -1,6 +1,7 @@
 //! Things of a node that a pod has for itself: host ports, disks.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 
 use crate::defect::OrDefect;
 use crate::fluxion::{Rank, RankSet};
@@ -70,6 +71,16 @@ impl<T: Exclusive> ByNode<T> {
         self.version += 1;
     }
 
+    /// Sets the taken things of a node.
+    fn set(&mut self, rank: Rank, things: Vec<T>) {
+        self.version += 1;
+        if things.is_empty() {
+            self.by_rank.remove(&rank);
+        } else {
+            self.by_rank.insert(rank, things);
+        }
+    }
+
     /// True if one of these cannot be had on the node.
     fn is_closed_to(&self, rank: Rank, wanted: &[T]) -> bool {
         self.by_rank.get(&rank).is_some_and(|taken| conflict(wanted, taken))
@@ -123,7 +134,7 @@ impl<T> Default for Taken<T> {
     }
 }
 
-impl<T: Exclusive> Taken<T> {
+impl<T: Exclusive + Debug> Taken<T> {
     /// Grows when a thing of the kind is given back or taken, for those that want one.
     pub(crate) fn version(&self, wanted: &[T]) -> u64 {
         if wanted.is_empty() { 0 } else { self.now.version + self.for_ever.version }
@@ -147,6 +158,33 @@ impl<T: Exclusive> Taken<T> {
     /// True if a pod that is counted on the node shares none of its things with another there.
     pub(crate) fn are_its_own(&self, rank: Rank, things: &[T]) -> bool {
         self.now.are_its_own(rank, things)
+    }
+
+    /// Returns the differences between the things that are counted on a node and these.
+    pub(crate) fn differences<'a>(
+        &self,
+        rank: Rank,
+        expected: impl Iterator<Item = &'a T>,
+    ) -> Vec<String>
+    where
+        T: 'a,
+    {
+        let mut counted = self.now.by_rank.get(&rank).cloned().unwrap_or_default();
+        let mut differences = Vec::new();
+        for thing in expected {
+            match counted.iter().position(|other| other == thing) {
+                Some(at) => drop(counted.swap_remove(at)),
+                None => differences.push(format!("{thing:?}: taken by a pod, and not counted")),
+            }
+        }
+        let stray = counted.iter().map(|thing| format!("{thing:?}: counted, and taken by no pod"));
+        differences.extend(stray);
+        differences
+    }
+
+    /// Sets the taken things of a node, whatever was counted so far.
+    pub(crate) fn set(&mut self, rank: Rank, taken: Vec<T>) {
+        self.now.set(rank, taken);
     }
 }
 

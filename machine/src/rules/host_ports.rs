@@ -71,9 +71,13 @@ impl Account for HostPorts {
         !cluster.taken().ports.is_closed_to(rank, &shape.constraints.host_ports)
     }
 
-    fn differences(&self, _: &mut Site<'_>, _: Rank, _: &[Arc<Shape>]) -> Vec<String> {
-        Vec::new()
+    fn differences(&self, site: &mut Site<'_>, rank: Rank, there: &[Arc<Shape>]) -> Vec<String> {
+        let expected = there.iter().flat_map(|shape| shape.constraints.host_ports.iter());
+        site.cluster.taken().ports.differences(rank, expected)
     }
 
-    fn recount(&self, _: &mut Cluster, _: Rank, _: &[Arc<Shape>]) {}
+    fn recount(&self, cluster: &mut Cluster, rank: Rank, there: &[Arc<Shape>]) {
+        let taken = there.iter().flat_map(|shape| shape.constraints.host_ports.iter());
+        cluster.taken_mut().ports.set(rank, taken.cloned().collect());
+    }
 }

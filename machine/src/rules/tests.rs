@@ -215,3 +215,25 @@ fn a_queue_closes_the_nodes_that_it_does_not_select() {
         "{refusals:?}"
     );
 }
+
+#[test]
+fn the_audit_finds_what_is_counted_wrong_and_counts_it_again() {
+    let (mut cluster, mut ledger) = cluster(&[node("n", "a", &json!({}))]);
+    let rank = cluster.rank("n").unwrap();
+    let (there, gone) = (pod("there", &with_port(80)), pod("gone", &with_port(81)));
+    // One pod is counted that is gone, and one is not that is there. Both use as much CPU.
+    cluster.put(rank, &gone);
+    let shapes = [Arc::clone(&there.shape)];
+    let mut site = Site { cluster: &mut cluster, ledger: &mut ledger };
+    let differences = super::differences(&mut site, rank, &shapes).join("\n");
+    for port in ["80", "81"] {
+        assert!(differences.contains(port), "{differences}");
+    }
+    super::recount(&mut cluster, rank, &shapes);
+    let [free, taken] =
+        [81, 80].map(|port| super::judge(&mut cluster, rank, &pod("p", &with_port(port))));
+    assert_eq!((free.len(), taken.len()), (0, 1));
+    let mut site = Site { cluster: &mut cluster, ledger: &mut ledger };
+    let of_graph = super::differences(&mut site, rank, &shapes);
+    assert!(of_graph.iter().all(|text| text.contains("the resource graph")), "{of_graph:?}");
+}

@@ -6,7 +6,6 @@ use crate::plan::{HeldNodes, Live, Pending, Room};
 use crate::promises::Promises;
 use crate::queues::{Accounts, Queues};
 use fluxqueue_machine::cluster::Cluster;
-use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_machine::ledger::Ledger;
 use fluxqueue_machine::rules::Site;
 use fluxqueue_workload::Time;
@@ -33,10 +32,6 @@ pub struct Planner {
 pub struct Surroundings<'a> {
     /// The queues, with their rules.
     pub queues: &'a Queues,
-    /// Nodes that are left alone for a moment.
-    pub suspects: &'a RankSet,
-    /// A number that grows with each change of `suspects`.
-    pub suspects_version: u64,
     /// The present.
     pub now: Time,
 }
@@ -71,14 +66,8 @@ impl Planner {
 
     /// Lends the parts out for a walk.
     pub fn parts<'a>(&'a mut self, around: Surroundings<'a>) -> PlannerParts<'a> {
-        let Surroundings { queues, suspects, suspects_version, now } = around;
-        let room = Room {
-            ledger: &mut self.ledger,
-            cluster: &mut self.cluster,
-            queues,
-            suspects,
-            suspects_version,
-        };
+        let Surroundings { queues, now } = around;
+        let room = Room { ledger: &mut self.ledger, cluster: &mut self.cluster, queues };
         let live = Live { room, promises: &mut self.promises, accounts: &mut self.accounts, now };
         PlannerParts { queue: &self.queue, live, held_nodes: &mut self.held_nodes }
     }

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 
 use crate::backoff::Backoff;
-use fluxqueue_machine::cluster::Cluster;
-use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_workload::{NodeName, Time};
 
 /// How long no further pod goes to a node after its kubelet has refused one: the core's view of the
@@ -21,7 +19,6 @@ pub(crate) struct Suspects {
     until: BTreeMap<NodeName, Time>,
     /// The number of pods that a node has refused since a member last began to run there.
     refusals: BTreeMap<NodeName, u32>,
-    version: u64,
 }
 
 impl Suspects {
@@ -32,7 +29,6 @@ impl Suspects {
         let until = now.plus_millis(PAUSE.doubled(*refusals));
         *refusals = refusals.saturating_add(1);
         self.until.insert(node.clone(), until);
-        self.version += 1;
         (until, *refusals)
     }
 
@@ -48,21 +44,6 @@ impl Suspects {
             return Some(*until);
         }
         self.until.remove(node);
-        self.version += 1;
         None
-    }
-
-    /// Returns the avoided nodes that exist.
-    pub(crate) fn ranks(&self, cluster: &Cluster) -> RankSet {
-        let mut ranks = RankSet::new();
-        for rank in self.until.keys().filter_map(|name| cluster.rank(name)) {
-            ranks.insert(rank);
-        }
-        ranks
-    }
-
-    /// Returns the number of changes so far.
-    pub(crate) fn version(&self) -> u64 {
-        self.version
     }
 }

@@ -3,25 +3,14 @@
 use crate::asking::Asking;
 use crate::cycle::Core;
 use crate::jobs::clock::Clock;
-use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_planner::{PlannerParts, Surroundings};
 use fluxqueue_workload::Time;
 
 impl Core {
-    /// Lends the parts of the state that one walk over the queue reads, goes over and changes. The
-    /// walk avoids the nodes in `suspects`.
-    pub(crate) fn parts<'a>(
-        &'a mut self,
-        suspects: &'a RankSet,
-        now: Time,
-    ) -> (Asking<'a>, PlannerParts<'a>) {
+    /// Lends the parts of the state that one walk over the queue reads, goes over and changes.
+    pub(crate) fn parts(&mut self, now: Time) -> (Asking<'_>, PlannerParts<'_>) {
         let clock = Clock { now, ..self.clock };
-        let around = Surroundings {
-            queues: &self.queues,
-            suspects,
-            suspects_version: self.occupancy.suspects.version(),
-            now,
-        };
+        let around = Surroundings { queues: &self.queues, now };
         let asking = Asking { jobs: &self.jobs, queues: &self.queues, clock };
         (asking, self.planner.parts(around))
     }

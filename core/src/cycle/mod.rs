@@ -323,7 +323,12 @@ impl Core {
             Timer::Nomination(uid) => self.slots().see_to_nomination(&uid)?,
             Timer::Suspect(node) => match self.occupancy.suspects.trust(&node, self.clock.now) {
                 Some(until) => self.agenda.timers.wake(Timer::Suspect(node), until),
-                None => self.agenda.queue_changed = true,
+                None => {
+                    if let Some(rank) = self.planner.cluster.rank(&node) {
+                        self.planner.cluster.quarantine_mut().remove(rank);
+                    }
+                    self.agenda.queue_changed = true;
+                }
             },
             Timer::Backoff(id) => {
                 self.agenda.queue_changed = true;

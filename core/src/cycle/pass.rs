@@ -50,14 +50,13 @@ impl Core {
         self.agenda.gauges.passes += 1;
         let changes = self.planner.ledger.changes.count();
         let was_promised = !self.planner.promises.is_empty();
-        let suspects = self.occupancy.suspects.ranks(&self.planner.cluster);
         self.planner.accounts.begin_walk(news == News::Arrivals);
         let is_first = std::mem::take(&mut self.walks.has_promises_to_put_back);
         if is_first {
-            self.put_promises_back(&suspects);
+            self.put_promises_back();
         }
         let is_anew = self.give_up_what_is_not_on_record();
-        let heard = self.put_heard_promises_back(&suspects);
+        let heard = self.put_heard_promises_back();
         self.planner.held_nodes.keep_beginning(|pending| match pending {
             PendingRequest::Start(job) => {
                 self.jobs.all.get(job).is_some_and(|job| job.life == Lifecycle::Placed)
@@ -66,8 +65,7 @@ impl Core {
                 self.jobs.members.get(uid).is_some_and(|pod| pod.stage.is_unsent())
             }
         });
-        let (_, PlannerParts { queue, mut live, held_nodes }) =
-            self.parts(&suspects, self.clock.now);
+        let (_, PlannerParts { queue, mut live, held_nodes }) = self.parts(self.clock.now);
         live.count_promises();
         let walking = Walking::begin(live.room.queues.policies(), queue, &live, news, held_nodes);
         let (now, ahead) = (self.clock.now, self.planner.promises.who_came());
@@ -90,8 +88,7 @@ impl Core {
     /// the one under way.
     pub(crate) fn walk(&mut self, mut walk: Box<UnderWay>) {
         let slice = slice(&self.queues, &self.settings, &walk);
-        let suspects = self.occupancy.suspects.ranks(&self.planner.cluster);
-        let (asking, PlannerParts { queue, mut live, .. }) = self.parts(&suspects, walk.now);
+        let (asking, PlannerParts { queue, mut live, .. }) = self.parts(walk.now);
         let mut looked_at = 0;
         let enough = slice.counted_from(&live, &mut looked_at);
         if !walk.walking.go_on(live.room.queues.policies(), queue, &asking, &mut live, enough) {

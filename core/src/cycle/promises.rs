@@ -5,7 +5,7 @@ use crate::cycle::Core;
 use crate::jobs::job::starts_job;
 use crate::records::times::time_of;
 use crate::sound::Sound;
-use fluxqueue_machine::fluxion::{End, RankSet};
+use fluxqueue_machine::fluxion::End;
 use fluxqueue_planner::PlannerParts;
 use fluxqueue_planner::plan::{self, Booking, Delay, Kept, Late, Requests};
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest};
@@ -13,7 +13,7 @@ use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest};
 impl Core {
     /// Restores the promises that an earlier process has put on record, in the order of the queue,
     /// before anything starts.
-    pub(crate) fn put_promises_back(&mut self, suspects: &RankSet) {
+    pub(crate) fn put_promises_back(&mut self) {
         let mut written = Vec::new();
         let mut order: Vec<_> = self.planner.queue.iter().collect();
         order.sort_unstable_by_key(|(place, _)| *place);
@@ -43,7 +43,7 @@ impl Core {
             }
             if let Some(reservation) = reservation {
                 if let Some(was) = self.sight().kept_of(&reservation) {
-                    let done = self.put_back((&pending, class), was, suspects);
+                    let done = self.put_back((&pending, class), was);
                     self.agenda.heed(done);
                 } else {
                     let nodes = self.sight().nodes_of(&reservation.nodes);
@@ -66,7 +66,7 @@ impl Core {
     /// Restores the promises that an earlier leader turns out to have made, if there is room for
     /// them around all promises made since. Returns the requests for which that was tried: if the
     /// walk finds nothing for one of them either, its delay has to be reported.
-    pub(crate) fn put_heard_promises_back(&mut self, suspects: &RankSet) -> Vec<PendingRequest> {
+    pub(crate) fn put_heard_promises_back(&mut self) -> Vec<PendingRequest> {
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);
         let mut tried = Vec::new();
         for (pending, was) in self.planner.promises.take_heard() {
@@ -74,7 +74,7 @@ impl Core {
             let Some(class) = self.planner.queue.class_of(&pending) else { continue };
             match self.planner.promises.reservation(&pending).map(|promise| promise.place.start) {
                 None => {
-                    let done = self.put_back((&pending, class), was, suspects);
+                    let done = self.put_back((&pending, class), was);
                     self.agenda.heed(done);
                     tried.push(pending);
                 }
@@ -92,13 +92,8 @@ impl Core {
         tried
     }
 
-    fn put_back(
-        &mut self,
-        (pending, class): (&PendingRequest, ClassId),
-        was: Kept,
-        suspects: &RankSet,
-    ) -> Sound {
-        let (asking, PlannerParts { mut live, .. }) = self.parts(suspects, self.clock.now);
+    fn put_back(&mut self, (pending, class): (&PendingRequest, ClassId), was: Kept) -> Sound {
+        let (asking, PlannerParts { mut live, .. }) = self.parts(self.clock.now);
         let Some(request) = asking.request(pending) else { return Ok(()) };
         let booking = plan::reserve_again(&mut live, (pending, class), &request, &was);
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);

@@ -155,9 +155,8 @@ impl Core {
             return None;
         }
         let ranks = meanwhile.nodes.iter().filter_map(|name| self.planner.cluster.rank(name));
-        let (news, suspects): (RankSet, _) =
-            (ranks.collect(), self.occupancy.suspects.ranks(&self.planner.cluster));
-        let (asking, mut parts) = self.parts(&suspects, walk.now);
+        let news: RankSet = ranks.collect();
+        let (asking, mut parts) = self.parts(walk.now);
         let request = asking.request(&pending)?;
         let Some(slots) =
             walk.walking.place_beside(&request, &mut parts.live, parts.held_nodes, &news)

@@ -148,11 +148,7 @@ impl Projecting<'_> {
     }
 
     pub(crate) fn project(&mut self, wanted: BTreeSet<PendingRequest>) -> Option<Projection> {
-        let of = Original {
-            now: self.clock.now,
-            planner: self.planner,
-            suspects_version: self.occupancy.suspects.version(),
-        };
+        let of = Original { now: self.clock.now, planner: self.planner };
         Projection::new(of, wanted)
     }
 

@@ -214,12 +214,12 @@ impl Slots<'_> {
     pub(crate) fn suspect(&mut self, node: &NodeName) {
         let (until, refusals) = self.occupancy.suspects.add(node, self.clock.now);
         self.agenda.timers.wake(Timer::Suspect(node.clone()), until);
-        let uid = self
-            .planner
-            .cluster
-            .rank(node)
-            .and_then(|rank| self.planner.cluster.node(rank))
-            .map(|node| node.uid.clone());
+        let rank = self.planner.cluster.rank(node);
+        if let Some(rank) = rank {
+            self.planner.cluster.quarantine_mut().add(rank);
+        }
+        let uid =
+            rank.and_then(|rank| self.planner.cluster.node(rank)).map(|node| node.uid.clone());
         if let Some(uid) = uid.filter(|_| refusals == REFUSALS_TOLD) {
             let text = format!(
                 "its kubelet has refused {refusals} pods in a row: Fluxqueue leaves the node alone for longer after each refusal, until a \

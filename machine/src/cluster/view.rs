@@ -21,6 +21,7 @@ use super::neighbours::{
 use super::node::Node;
 use super::nodes::{NodeChange, Nodes, differing};
 use super::presence::Presence;
+use super::quarantine::Quarantine;
 use super::score::FillScore;
 use super::volumes::Volumes;
 use crate::fluxion::{Rank, RankSet};
@@ -37,6 +38,7 @@ pub struct Cluster {
     nodes: Nodes,
     classes: Classes,
     taken: TakenThings,
+    quarantine: Quarantine,
     fills: Fills,
     fill_score: FillScore,
     /// Pods on nodes, and the pods that want to be near them, apart from them, or spread among
@@ -75,6 +77,16 @@ impl Cluster {
     /// Returns the same, to be changed.
     pub(crate) fn taken_mut(&mut self) -> &mut TakenThings {
         &mut self.taken
+    }
+
+    /// Returns the nodes that get no pods for a moment.
+    pub(crate) fn quarantine(&self) -> &Quarantine {
+        &self.quarantine
+    }
+
+    /// Returns the same, to be changed.
+    pub fn quarantine_mut(&mut self) -> &mut Quarantine {
+        &mut self.quarantine
     }
 
     /// Returns the rank of a node.
@@ -122,6 +134,7 @@ impl Cluster {
         let rank = self.nodes.remove(name)?;
         self.neighbours.remove_node(rank);
         self.taken.forget(rank);
+        self.quarantine.remove(rank);
         self.classes.remove(rank);
         Some(rank)
     }

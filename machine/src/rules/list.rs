@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::disks::Disks;
 use super::features::Features;
 use super::host_ports::HostPorts;
+use super::in_quarantine::InQuarantine;
 use super::levels::Levels;
 use super::node_filters::NodeFilters;
 use super::other_pods::OtherPods;
@@ -21,9 +22,10 @@ use fluxqueue_workload::{Pod, Shape};
 
 /// All rules, in the order in which kube-scheduler asks its filters; its reasons are those of the
 /// first that rejects a node.
-pub(super) static RULES: [&dyn Rule; 10] = [
+pub(super) static RULES: [&dyn Rule; 11] = [
     &NodeFilters,
     &QueueNodes,
+    &InQuarantine,
     &HostPorts,
     &ResourcesFit,
     &Disks,
@@ -35,7 +37,7 @@ pub(super) static RULES: [&dyn Rule; 10] = [
 ];
 
 /// How many of them, the first ones, are about nodes without their pods.
-pub(super) const WITHOUT_PODS: usize = 2;
+pub(super) const WITHOUT_PODS: usize = 3;
 
 /// Returns the accounts of all rules that have one.
 fn accounts() -> impl Iterator<Item = &'static dyn Account> {

@@ -12,6 +12,7 @@
 mod disks;
 mod features;
 mod host_ports;
+mod in_quarantine;
 mod judging;
 mod levels;
 mod list;

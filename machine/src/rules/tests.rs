@@ -217,6 +217,27 @@ fn a_queue_closes_the_nodes_that_it_does_not_select() {
 }
 
 #[test]
+fn a_node_in_quarantine_is_closed_until_it_is_trusted_again() {
+    let (mut cluster, mut ledger) = world();
+    let rank = cluster.rank("unlabelled").unwrap();
+    let pod = pod("p", &json!({}));
+    let stance = cluster.neighbours().stance(&pod);
+    let alone = Applicants::alone(&pod, &stance);
+    let before = super::version(&cluster, &alone);
+    cluster.quarantine_mut().add(rank);
+    assert!(super::version(&cluster, &alone) > before);
+    let mut open = |horizon| {
+        let mut site = Site { cluster: &mut cluster, ledger: &mut ledger };
+        super::open(&mut site, &alone, horizon).contains(rank)
+    };
+    let horizons = [Horizon::Now, Horizon::SomeDay, Horizon::Lasting];
+    assert_eq!(horizons.map(&mut open), [false, false, true]);
+    cluster.quarantine_mut().remove(rank);
+    let mut site = Site { cluster: &mut cluster, ledger: &mut ledger };
+    assert!(super::open(&mut site, &alone, Horizon::Now).contains(rank));
+}
+
+#[test]
 fn the_audit_finds_what_is_counted_wrong_and_counts_it_again() {
     let (mut cluster, mut ledger) = cluster(&[node("n", "a", &json!({}))]);
     let rank = cluster.rank("n").unwrap();

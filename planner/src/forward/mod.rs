@@ -26,7 +26,7 @@ use crate::{Planner, PlannerParts, Surroundings};
 use firsts::{Firsts, Need};
 use fluxqueue_machine::NodePolicy;
 use fluxqueue_machine::cluster::{Cluster, Company, Node, Stance, Topology};
-use fluxqueue_machine::fluxion::{GraphError, Rank, RankSet, Tenancy};
+use fluxqueue_machine::fluxion::{GraphError, Rank, Tenancy};
 use fluxqueue_machine::ledger::{Allocation, Allocations, Ledger, SlotRequest};
 use fluxqueue_workload::{Lifetime, Pod, Time};
 use foreseen::{Failures, Foreseen};
@@ -45,7 +45,6 @@ pub struct Forward {
     changed: bool,
     /// True if the last sweep has left something that may be of use to jobs before it.
     is_unsettled: bool,
-    no_suspects: RankSet,
 }
 
 /// The demand of a job: a number of equal pods, to be started together.
@@ -93,7 +92,6 @@ impl Forward {
             failures: Failures::default(),
             changed: false,
             is_unsettled: false,
-            no_suspects: RankSet::new(),
         })
     }
 
@@ -144,12 +142,7 @@ impl Forward {
         self.note_firsts();
         let (before, was_promised) =
             (self.planner.ledger.changes.count(), !self.planner.promises.is_empty());
-        let around = Surroundings {
-            queues: &self.queues,
-            suspects: &self.no_suspects,
-            suspects_version: 0,
-            now: self.now,
-        };
+        let around = Surroundings { queues: &self.queues, now: self.now };
         let PlannerParts { queue, live, held_nodes } = self.planner.parts(around);
         let mut machine = Foreseen { live, failures: &mut self.failures, firsts: &self.firsts };
         let asking = Asking(&self.waiting);

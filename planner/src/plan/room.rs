@@ -31,19 +31,13 @@ pub struct Room<'a> {
     pub cluster: &'a mut Cluster,
     /// The queues, with their rules.
     pub queues: &'a Queues,
-    /// Nodes that are left alone for a moment.
-    pub suspects: &'a RankSet,
-    /// A number that grows with each change of `suspects`.
-    pub suspects_version: u64,
 }
 
 impl Room<'_> {
     /// Returns as of when answers for this request are given.
     pub(super) fn version(&self, request: &Request) -> Version {
         let by_rules = |group: &Group| rules::version(self.cluster, &self.applicants(group));
-        let nodes = self.suspects_version
-            + self.queues.version()
-            + request.groups.iter().map(by_rules).sum::<u64>();
+        let nodes = self.queues.version() + request.groups.iter().map(by_rules).sum::<u64>();
         Version { nodes, changes: self.ledger.changes.count() }
     }
 
@@ -65,9 +59,7 @@ impl Room<'_> {
 
     /// Returns the nodes that a group may use now.
     pub(super) fn open(&mut self, group: &Group) -> RankSet {
-        let mut open = self.by_rules(group, Horizon::Now);
-        open.subtract(self.suspects);
-        open
+        self.by_rules(group, Horizon::Now)
     }
 
     /// Returns the nodes that a group could use now if the pods with an end were gone.
@@ -75,9 +67,7 @@ impl Room<'_> {
         if group.is_spread() && group.company == Company::Alone {
             self.count_copy(self.cluster.nodes().len());
         }
-        let mut nodes = self.by_rules(group, Horizon::SomeDay);
-        nodes.subtract(self.suspects);
-        nodes
+        self.by_rules(group, Horizon::SomeDay)
     }
 
     /// Returns the nodes that a group could use if those that are cordoned or not ready came back.
@@ -185,13 +175,7 @@ impl Room<'_> {
 
     /// The same view of other nodes.
     pub(super) fn on<'a>(&'a mut self, cluster: &'a mut Cluster) -> Room<'a> {
-        Room {
-            ledger: self.ledger,
-            cluster,
-            queues: self.queues,
-            suspects: self.suspects,
-            suspects_version: self.suspects_version,
-        }
+        Room { ledger: self.ledger, cluster, queues: self.queues }
     }
 
     /// Lets the pods into their slots. Of a request that asks about pods each is checked with those

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::asking::Asking;
 use crate::jobs::clock::Clock;
 use fluxqueue_machine::cluster::Cluster;
-use fluxqueue_machine::fluxion::{End, Rank, RankSet};
+use fluxqueue_machine::fluxion::{End, Rank};
 use fluxqueue_machine::ledger::{Allocations, BookingId, Ledger};
 use fluxqueue_planner::plan::{Attempt, Effort, News, Pending, Request, Requests, Walking};
 use fluxqueue_planner::promises::Promises;
@@ -55,9 +55,6 @@ pub(crate) struct Projection {
     walking: Option<Box<Walking<Allocations>>>,
     /// The requests that still have no start.
     wanted: BTreeSet<PendingRequest>,
-    /// An empty set: nodes that are avoided for a moment are not avoided for long.
-    no_suspects: RankSet,
-    suspects_version: u64,
     instants: usize,
     /// The other work done so far, as it counts in an [`Effort`].
     others: u64,
@@ -67,7 +64,6 @@ pub(crate) struct Projection {
 pub(crate) struct Original<'a> {
     pub now: Time,
     pub planner: &'a mut Planner,
-    pub suspects_version: u64,
 }
 
 /// The progress of a projection.
@@ -95,6 +91,8 @@ impl Projection {
     pub(crate) fn new(of: Original<'_>, wanted: BTreeSet<PendingRequest>) -> Option<Self> {
         let mut planner = of.planner.copy()?;
         planner.accounts = planner.accounts.copy();
+        // Requests that were kept from such nodes are tried again.
+        planner.cluster.quarantine_mut().clear();
         Some(Projection {
             as_of: of.now,
             changes: of.planner.ledger.changes.count(),
@@ -105,9 +103,6 @@ impl Projection {
             ending: Vec::new(),
             walking: None,
             wanted,
-            no_suspects: RankSet::new(),
-            // Requests that were kept from such nodes are tried again.
-            suspects_version: of.suspects_version + 1,
             instants: 0,
             others: 0,
         })
@@ -127,7 +122,6 @@ impl Projection {
             ending: Vec::new(),
             walking: None,
             wanted: self.wanted.clone(),
-            no_suspects: RankSet::new(),
             ..*self
         })
     }
@@ -285,12 +279,7 @@ impl Projection {
             self.others += OF_AN_INSTANT;
         }
         let begun = self.spent() - before;
-        let around = Surroundings {
-            queues,
-            suspects: &self.no_suspects,
-            suspects_version: self.suspects_version,
-            now: self.now,
-        };
+        let around = Surroundings { queues, now: self.now };
         let PlannerParts { queue, mut live, held_nodes } = self.planner.parts(around);
         let mut walking = self.walking.take().unwrap_or_else(|| {
             live.count_promises();

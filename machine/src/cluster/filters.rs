@@ -71,6 +71,8 @@ pub enum Rejection {
     Features,
     /// The node is none of the pod's queue.
     QueueNodes,
+    /// The node gets no pods for a moment.
+    InQuarantine,
     /// The node takes no more pods.
     TooManyPods,
     /// There is not enough of a resource.
@@ -246,6 +248,7 @@ impl Rejection {
             Rejection::AntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
             Rejection::Features => "node(s) didn't match Pod's required features",
             Rejection::QueueNodes => "node(s) didn't match the nodeSelector of its queue",
+            Rejection::InQuarantine => "node(s) refused a pod a moment ago",
             Rejection::TooManyPods => "Too many pods",
             Rejection::Insufficient(resource) => return format!("Insufficient {resource}").into(),
         };

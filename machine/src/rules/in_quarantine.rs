@@ -34,11 +34,11 @@ impl Rule for InQuarantine {
 
     fn closed(
         &self,
-        _: &mut Site<'_>,
+        site: &mut Site<'_>,
         _: &Applicants<'_>,
         _: &RankSet,
     ) -> Vec<(RankSet, Rejection)> {
-        Vec::new()
+        vec![(site.cluster.quarantine().nodes().clone(), Rejection::InQuarantine)]
     }
 
     fn reject(&self, _: &mut Cluster, _: Rank, _: &Pod, _: Look) -> Vec<Rejection> {

@@ -232,6 +232,9 @@ fn a_node_in_quarantine_is_closed_until_it_is_trusted_again() {
     };
     let horizons = [Horizon::Now, Horizon::SomeDay, Horizon::Lasting];
     assert_eq!(horizons.map(&mut open), [false, false, true]);
+    let mut site = Site { cluster: &mut cluster, ledger: &mut ledger };
+    let refusals = super::refusals(&mut site, &alone, &RankSet::new());
+    assert_eq!(refusals.get("node(s) refused a pod a moment ago"), Some(&1), "{refusals:?}");
     cluster.quarantine_mut().remove(rank);
     let mut site = Site { cluster: &mut cluster, ledger: &mut ledger };
     assert!(super::open(&mut site, &alone, Horizon::Now).contains(rank));

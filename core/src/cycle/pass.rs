@@ -211,14 +211,14 @@ impl Core {
                 self.agenda.count_attempt(&request, true);
                 self.slots().start(&pending, &request, slots)?;
             }
-            Decision::Blocked { class, pending, mut attempt } => {
+            Decision::Blocked { class, pending, attempt } => {
                 if !matches!(attempt.outcome, Outcome::Behind { .. } | Outcome::AtLimit(_)) {
                     self.agenda.count_attempt(&attempt.request, false);
                 }
                 if attempt.outcome == Outcome::NotFound {
                     self.agenda.gauges.placements_not_found += 1;
                 }
-                self.telling().explain(class, &pending, &mut attempt);
+                self.telling().explain(class, &pending, &attempt);
                 let known =
                     self.planner.queue.last_attempt(class).map(plan::Attempt::holds_nobody_up);
                 let changes = known != Some(attempt.holds_nobody_up());

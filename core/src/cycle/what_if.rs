@@ -184,6 +184,7 @@ impl Core {
         (stage.clock.now, stage.clock.offset) = (self.clock.now, self.clock.offset);
         (stage.intake.listed, stage.intake.synced) = (true, true);
         stage.queues = self.queues.clone();
+        stage.reporting.reported = self.reporting.reported.clone();
         stage.jobs.classes = self.jobs.classes.clone();
         stage.jobs.index.next = self.jobs.index.next;
         Some(Preview { projection, stage, waiting: self.waiting() })

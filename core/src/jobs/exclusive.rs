@@ -51,17 +51,9 @@ impl Apart {
         counts.extend(nodes);
     }
 
-    /// Returns the sentence for a request of this number of pods; it is empty if no node is in use
-    /// by others.
-    pub(crate) fn text(&self, pods: usize) -> String {
-        let Apart { used, of, .. } = self;
-        let (ask, is) = (
-            if pods == 1 { "It asks" } else { "They ask" },
-            if of - used == 1 { "is" } else { "are" },
-        );
-        match used {
-            0 => String::new(),
-            _ => format!(" {ask} for nodes alone: {} of {of} {is} used by nobody else.", of - used),
-        }
+    /// Returns the number of usable nodes that others use, and of all usable nodes; `None` if no node
+    /// is in use by others.
+    pub(crate) fn used_by_others(&self) -> Option<(u64, u64)> {
+        (self.used > 0).then_some((self.used, self.of))
     }
 }

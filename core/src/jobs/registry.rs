@@ -5,7 +5,7 @@
 //! its requests wait, which slots it holds and which facts are on record.
 
 mod apart;
-mod blocking;
+pub(crate) mod blocking;
 mod holding;
 pub(crate) mod lifetimes;
 mod walltimes;

@@ -261,9 +261,9 @@ impl Recording<'_> {
             // The record on the API server already states that it cannot be written. Whether it
             // still cannot be written is not known.
             let refused = self.jobs.all.get_mut(&id).and_then(|job| job.record.refused.take());
-            if let Some(text) = refused {
+            if refused.is_some() {
                 self.agenda.queue_changed = true;
-                self.record_taken(id, &text)?;
+                self.record_taken(id)?;
             }
             return Ok(());
         }
@@ -383,7 +383,7 @@ impl Recording<'_> {
         }
         match (was_refused, refusal) {
             (_, Some(text)) => self.record_refused(id, &text)?,
-            (Some(text), None) => self.record_taken(id, &text)?,
+            (Some(_), None) => self.record_taken(id)?,
             (None, None) => {}
         }
         let job = self.jobs.all.known(&id)?;

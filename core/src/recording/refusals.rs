@@ -1,14 +1,16 @@
 //! Writes of FluxJobs that are refused, and the consequences for their jobs.
 
-use fluxqueue_api::BlockedReason;
 use fluxqueue_api::fluxjob::STATUS_BYTES_MAX;
 
 use crate::jobs::job::{Job, Lifecycle, Member};
+use crate::jobs::registry::blocking::block_by;
 use crate::jobs::seats::Seats;
 use crate::parts::Recording;
 use crate::records::bounds::size;
 use crate::sound::{Lookup, Sound};
 use crate::telling::blockers::Blockers;
+use crate::telling::obstacle::Obstacle;
+use crate::telling::words;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Uid;
 
@@ -17,7 +19,8 @@ impl Recording<'_> {
     /// write, gives its nodes back, and so do pods that joined a gang later and have no seat on
     /// record.
     pub(crate) fn record_refused(&mut self, id: JobId, text: &str) -> Sound {
-        let text = unwritable(text);
+        let refused = text.to_owned();
+        let text = words::record_refused(text);
         let job = self.jobs.all.get(&id).map(Box::as_ref).filter(|job| job.writes_ahead());
         if job.is_some_and(|job| job.life == Lifecycle::Placed && !job.seats.may_all_leave()) {
             self.binding().withdraw_refused(id, &text)?;
@@ -36,7 +39,9 @@ impl Recording<'_> {
             self.binding().give_slot_back(uid, &text)?;
         }
         if !waiting.is_empty() {
-            self.jobs.block(id, BlockedReason::BindFailed, text.clone());
+            if let Some(job) = self.jobs.all.get_mut(&id) {
+                block_by(job, Obstacle::RecordRefused(refused));
+            }
             self.binding().tell_refusal(&waiting, &text)?;
         }
         Ok(())
@@ -44,11 +49,10 @@ impl Recording<'_> {
 
     /// Handles a FluxJob that can be written again: the other obstacles of its pods are reported
     /// again, as they were found last.
-    pub(crate) fn record_taken(&mut self, id: JobId, text: &str) -> Sound {
+    pub(crate) fn record_taken(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known_mut(&id)?;
-        let is_told = |blocker: &mut Blockers| {
-            blocker.reason() == BlockedReason::BindFailed && blocker.text() == unwritable(text)
-        };
+        let is_told =
+            |blockers: &mut Blockers| matches!(blockers.first(), Obstacle::RecordRefused(_));
         if job.blocker.take_if(is_told).is_none() {
             return Ok(());
         }
@@ -60,11 +64,6 @@ impl Recording<'_> {
         }
         Ok(())
     }
-}
-
-/// Returns the message for pods that wait because their FluxJob is refused for this reason.
-fn unwritable(text: &str) -> String {
-    format!("its FluxJob cannot be written: {text}")
 }
 
 impl Recording<'_> {

@@ -67,18 +67,10 @@ impl Closed {
         nodes.into_iter().map(|(why, nodes)| (why.to_owned(), nodes.len())).collect()
     }
 
-    /// Returns a sentence about the pods that may use no node, if other pods of their gang may use
-    /// some; otherwise an empty text.
-    pub(crate) fn text(&self) -> String {
-        match self.stuck().next() {
-            Some(group) if self.stuck().count() < self.groups.len() => {
-                format!(
-                    " None is open to pod {}; other pods that start with it may use some.",
-                    group.pod
-                )
-            }
-            _ => String::new(),
-        }
+    /// Returns a pod that may use no node, if other pods of its gang may use some.
+    pub(crate) fn stuck_pod(&self) -> Option<Arc<str>> {
+        let group = self.stuck().next().filter(|_| self.stuck().count() < self.groups.len())?;
+        Some(Arc::clone(&group.pod))
     }
 
     /// Returns the groups that may use no node.

@@ -1,10 +1,8 @@
-//! Levels of the machine that have no part with room for pods that must share one: words and
-//! numbers.
+//! Levels of the machine that have no part with room for pods that must share one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fluxqueue_api::{BlockedBy, BlockedReason};
-
+use crate::telling::obstacle::{CrampedLevel, LevelObstacle};
 use fluxqueue_machine::cluster::{Cluster, readable};
 use fluxqueue_machine::fluxion::{
     EvenSupply, LevelSupply, RankSet, ShapeReport, Supply, TogetherSupply, Within,
@@ -20,17 +18,7 @@ const NAMED_MAX: usize = 3;
 /// Most slices with pods on different nodes that are checked for one explanation.
 const SLICES_LOOKED_AT: usize = 32;
 
-/// A level that has too small or too full parts for all pods of a shape under one rule.
-pub(crate) struct Cramped {
-    level: String,
-    /// The part with the most room, or the only one that will do.
-    part: Option<String>,
-    wanted: u64,
-    room: u64,
-    message: String,
-}
-
-impl Cramped {
+impl CrampedLevel {
     /// Returns the first of the wanted levels that is cramped, by the present supply or by that of
     /// the idle machine.
     pub(crate) fn of(
@@ -70,14 +58,16 @@ impl Cramped {
             (!full.is_empty()).then(|| (want.level.to_string(), full))
         })?;
         let named: Vec<String> = full.iter().take(NAMED_MAX).map(|part| readable(part)).collect();
-        let others = if full.len() > NAMED_MAX { " and others" } else { "" };
-        let have = if full.len() == 1 { "has" } else { "have" };
-        let named = named.join(", ");
-        let message = format!(
-            "Of level {level}, {named}{others} {have} as many pods of its job as may be there beside the rest."
-        );
-        let part = if full.len() == 1 { Some(named) } else { None };
-        Some(Cramped { level, part, wanted: 1, room: 0, message })
+        let are_more = full.len() > NAMED_MAX;
+        let part = if full.len() == 1 { named.first().cloned() } else { None };
+        Some(CrampedLevel {
+            level,
+            part,
+            wanted: 1,
+            room: 0,
+            is_of_idle: false,
+            why: LevelObstacle::Full { named, are_more },
+        })
     }
 
     /// Returns the level of slices if there is a slice with pods that may use no part together,
@@ -134,79 +124,42 @@ impl Cramped {
                 && groups.iter().all(|at| !known[at].is_empty());
             is_cut.then_some((pod, pods))
         })?;
-        let message = format!(
-            "No {level} has nodes for all {pods} pods of the slice of {pod}: what they mount, or ask of nodes, leaves them different ones."
-        );
-        Some(Cramped {
+        Some(CrampedLevel {
             level: level.to_string(),
             part: None,
             wanted: pods as u64,
             room: 0,
-            message,
+            is_of_idle: false,
+            why: LevelObstacle::CutSlice(pod.to_owned()),
         })
     }
 
     /// Returns the trouble under one rule, if there is any.
     fn under(rule: &Within, wanted: u64, supply: &LevelSupply, if_idle: bool) -> Option<Self> {
         let LevelSupply { level, parts, largest, part, even, .. } = supply;
-        let has = if if_idle { "would have" } else { "has" };
-        let is = if if_idle { "would be" } else { "is" };
-        let pods = if wanted == 1 { "1 pod".to_owned() } else { format!("{wanted} pods") };
         let is_too_small = *largest < wanted;
-        let (part, room, message) = match (rule, part) {
+        let (part, room, why) = match (rule, part) {
             (Within::One, Some(part)) if is_too_small => {
-                let part = readable(part);
-                let text = format!(
-                    "No {level} {has} room for {pods}: the largest, {part}, {has} room for {largest}."
-                );
-                (Some(part), *largest, text)
+                (Some(readable(part)), *largest, LevelObstacle::TooSmall)
             }
-            (Within::One, None) if *parts == 0 => {
-                (None, 0, format!("No node that they may use is in a {level}."))
-            }
-            (Within::One, None) if is_too_small => {
-                (None, 0, format!("No {level} {has} room for {pods}."))
-            }
+            (Within::One, None) if *parts == 0 => (None, 0, LevelObstacle::NoNode),
+            (Within::One, None) if is_too_small => (None, 0, LevelObstacle::TooSmall),
             (Within::Part(of_job), _) if is_too_small => {
-                let of_job = readable(of_job);
-                let text = format!(
-                    "The rest of its job is in {level} {of_job}, which {has} no room for {pods} more."
-                );
-                (Some(of_job), *largest, text)
+                (Some(readable(of_job)), *largest, LevelObstacle::RestOfJob)
             }
             (Within::Spread(Spread { max_per_part: Some(most), .. }), _)
                 if parts.saturating_mul(u64::from(*most)) < wanted =>
             {
-                let are = if *parts == 1 { "is" } else { "are" };
-                let text = format!(
-                    "At most {most} of {pods} may be in one {level}, and there {are} {parts} that they may use."
-                );
-                (None, parts * u64::from(*most), text)
+                let why = LevelObstacle::TooFewParts { most: *most, parts: *parts };
+                (None, parts * u64::from(*most), why)
             }
             (Within::Spread(Spread { max_skew: Some(skew), .. }), _) => {
                 let EvenSupply { room, least, part } =
                     even.as_ref().filter(|even| even.room < wanted)?;
-                let part = readable(part);
-                let text = format!(
-                    "The numbers of pods in any two parts of level {level} may differ by {skew} at most: {part} {has} room for \
-                     {least}, so that there {is} room for {room} of {pods}."
-                );
-                (Some(part), *room, text)
+                (Some(readable(part)), *room, LevelObstacle::Uneven { skew: *skew, least: *least })
             }
             _ => return None,
         };
-        Some(Cramped { level: level.clone(), part, wanted, room, message })
-    }
-}
-
-impl From<Cramped> for BlockedBy {
-    fn from(cramped: Cramped) -> Self {
-        BlockedBy {
-            level: Some(cramped.level),
-            part: cramped.part,
-            requested: Some(cramped.wanted.to_string()),
-            available: Some(cramped.room.to_string()),
-            ..BlockedBy::new(BlockedReason::NoRoomInLevel, cramped.message)
-        }
+        Some(CrampedLevel { level: level.clone(), part, wanted, room, is_of_idle: if_idle, why })
     }
 }

@@ -7,16 +7,14 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedBy, BlockedReason};
-
 use crate::jobs::expected::Expected;
 use crate::parts::Telling;
-use crate::records::times::micro_time;
 use crate::sound::{Lookup, Sound};
-use crate::telling::Report;
-use crate::telling::blockers::{Blocker, Blockers};
+use crate::telling::blockers::Blockers;
 use crate::telling::holders::Holder;
+use crate::telling::obstacle::{Obstacle, Party};
 use crate::telling::readers::Named;
+use crate::telling::{Report, Reported, Reporting};
 use crate::timers::{AGAIN_MILLIS, Timer};
 use fluxqueue_machine::fluxion::{Forecast, RankSet};
 use fluxqueue_planner::plan::{Attempt, Group, Outcome};
@@ -45,77 +43,79 @@ const BLOCKERS_MAX: usize = 8;
 /// The reason of PodScheduled for pods that wait for a limit.
 const QUEUE_LIMIT: &str = "QueueLimit";
 
+/// Reports about classes that are kept without a look at which of these are gone. It bounds the
+/// reports about classes that are gone, and the pauses between looks.
+const REPORTED_MIN: usize = 1_024;
+
 /// Most requests that are reported in one step; the others follow in the next.
 const REPORTED_AT_ONCE: usize = 256;
 
-/// The report about the outcome of an attempt.
-#[derive(Debug, Clone)]
-pub(crate) struct Reported {
-    /// The first request of the class at that time.
-    head: PendingRequest,
-    /// The blockers of that request.
-    blockers: Blockers,
-    at: Time,
-}
-
-impl Reported {
-    /// Returns the report of an attempt, if one was made.
-    fn of(attempt: &Attempt) -> Option<&Self> {
-        attempt.reported.as_deref()?.downcast_ref()
-    }
-}
-
 impl Telling<'_> {
-    /// Puts the outcome of an attempt in words, if it differs from the one before or the last words
-    /// are old.
-    pub(crate) fn explain(&mut self, class: ClassId, head: &PendingRequest, attempt: &mut Attempt) {
+    /// Finds the blockers of a class of requests after an attempt, before this becomes the last one,
+    /// if its outcome differs from the one before or the last report is old.
+    pub(crate) fn explain(&mut self, class: ClassId, head: &PendingRequest, attempt: &Attempt) {
         let before = self.planner.queue.last_attempt(class);
-        let same = |before: &&Attempt| {
+        let known = self.reported(class).cloned();
+        let is_of_same = before.is_some_and(|before| {
             std::mem::discriminant(&before.outcome) == std::mem::discriminant(&attempt.outcome)
-        };
-        let known = before.filter(same).filter(|before| {
-            Reported::of(before)
-                .is_some_and(|reported| self.clock.now < reported.at.plus_millis(EXPLAIN_MILLIS))
         });
-        if let Some(known) = known {
-            attempt.reported.clone_from(&known.reported);
+        let is_fresh =
+            |known: &Arc<Reported>| self.clock.now < known.at.plus_millis(EXPLAIN_MILLIS);
+        if is_of_same && known.as_ref().is_some_and(is_fresh) {
             return;
         }
+        // An attempt that was repeated with the same result is no news.
+        let is_repeated =
+            before.is_some_and(|before| before.is_in_doubt && before.outcome == attempt.outcome);
         let blockers = match &attempt.outcome {
             Outcome::Behind { job, .. } => self.queued_behind(*job).into(),
             _ => self.own_reasons(attempt, Some(head)),
         };
-        let told = self
-            .planner
-            .queue
-            .last_attempt(class)
-            .filter(|before| before.is_in_doubt && before.outcome == attempt.outcome);
-        let is_told = told
-            .and_then(Reported::of)
-            .is_some_and(|reported| reported.head == *head && reported.blockers == blockers);
-        attempt.reported =
-            Some(Arc::new(Reported { head: head.clone(), blockers, at: self.clock.now }));
-        // An attempt that was repeated with the same result is no news.
+        let is_told = is_repeated
+            && known.is_some_and(|known| known.head == *head && known.blockers == blockers);
+        let reported = Reported { head: head.clone(), blockers, at: self.clock.now };
+        self.reporting.reported.insert(class, Arc::new(reported));
         if !is_told {
             self.reporting.reports.push_back(Report { class, from: None });
         }
     }
 
+    /// Returns the last report about a class, if one of its requests was tried.
+    fn reported(&self, class: ClassId) -> Option<&Arc<Reported>> {
+        self.planner.queue.last_attempt(class)?;
+        self.reporting.reported.get(&class)
+    }
+
     /// Reports a class again if its first request has gone, or if another one has come ahead of it:
     /// the requests behind it now wait behind another job.
     pub(crate) fn report_new_heads(&mut self) {
-        for class in self.planner.queue.take_new_heads() {
-            if let Some(head) = self.planner.queue.head_of(class).cloned() {
-                let known = self.planner.queue.last_attempt(class).and_then(Reported::of);
-                let old = known.filter(|known| known.head != head).cloned();
-                if let Some(old) = old
-                    && let Some(attempt) = self.planner.queue.last_attempt_mut(class)
-                {
-                    attempt.reported = Some(Arc::new(Reported { head, ..old }));
-                    self.reporting.reports.push_back(Report { class, from: None });
-                }
+        self.forget_gone_classes();
+        let classes = self.planner.queue.take_new_heads().into_iter();
+        let heads: Vec<(ClassId, PendingRequest)> = classes
+            .filter_map(|class| Some((class, self.planner.queue.head_of(class)?.clone())))
+            .collect();
+        for (class, head) in heads {
+            if let Some(known) = self.reported(class).filter(|known| known.head != head) {
+                let Reported { blockers, at, .. } = &**known;
+                let reported = Reported { head, blockers: blockers.clone(), at: *at };
+                self.reporting.reported.insert(class, Arc::new(reported));
+                self.reporting.reports.push_back(Report { class, from: None });
             }
         }
+    }
+
+    /// Forgets the reports about classes that are gone, once there may be as many as of others.
+    fn forget_gone_classes(&mut self) {
+        let Reporting { reported, reported_max, .. } = &mut *self.reporting;
+        if reported.len() <= *reported_max {
+            return;
+        }
+        let is_gone = |class: &ClassId| self.planner.queue.head_of(*class).is_none();
+        let gone: Vec<ClassId> = reported.keys().copied().filter(is_gone).collect();
+        for class in gone {
+            reported.remove(&class);
+        }
+        *reported_max = REPORTED_MIN.max(2 * reported.len());
     }
 
     /// Reports to the requests of classes with a new outcome why they wait.
@@ -147,7 +147,8 @@ impl Telling<'_> {
     /// its report at once.
     pub(crate) fn report_request(&mut self, pending: &PendingRequest, class: ClassId) -> Sound {
         let Some(attempt) = self.planner.queue.last_attempt(class) else { return Ok(()) };
-        let Some(Reported { head, blockers, .. }) = Reported::of(attempt) else { return Ok(()) };
+        let Some(reported) = self.reporting.reported.get(&class).cloned() else { return Ok(()) };
+        let Reported { head, blockers, .. } = &*reported;
         let id = pending.job();
         let behind_head = is_behind_head(attempt, pending, head);
         let estimate = match attempt.outcome {
@@ -232,14 +233,14 @@ impl Telling<'_> {
         class: ClassId,
     ) -> Option<(&'static str, String)> {
         let attempt = self.planner.queue.last_attempt(class)?;
-        let reported = Reported::of(attempt)?;
+        let reported = self.reporting.reported.get(&class)?;
         if matches!(attempt.outcome, Outcome::Behind { .. })
             || is_behind_head(attempt, pending, &reported.head)
         {
             return None;
         }
         // Cluster autoscalers act on this reason: more nodes would not help against a limit.
-        let at_limit = reported.blockers.reason() == BlockedReason::QueueLimit;
+        let at_limit = matches!(reported.blockers.first(), Obstacle::Limit(_));
         let reason = if at_limit { QUEUE_LIMIT } else { "Unschedulable" };
         let key = &self.jobs.all.get(&pending.job())?.key;
         Some((
@@ -295,7 +296,7 @@ impl Telling<'_> {
         }
     }
 
-    fn queued_behind(&self, job: JobId) -> Blocker {
+    fn queued_behind(&self, job: JobId) -> Obstacle {
         queued_behind(self.jobs.all.get(&job).map(|job| &job.key))
     }
 
@@ -313,13 +314,13 @@ impl Telling<'_> {
             }
             _ => self.short_of(attempt),
         };
-        let mut others: Vec<Blocker> = others.into_iter().map(Blocker::from).collect();
+        let mut others: Vec<Obstacle> = others;
         match &attempt.outcome {
             // The request would have to wait without the limit, too.
             Outcome::AtLimit(_) if !self.has_room(attempt) => {
                 let (first, more) = self.short_of(attempt);
-                others.push(first.into());
-                others.extend(more.into_iter().map(Blocker::from));
+                others.push(first);
+                others.extend(more);
             }
             Outcome::Waits { held, at } => {
                 others.extend(self.kept_for_another(attempt, head));
@@ -342,7 +343,7 @@ impl Telling<'_> {
             }
             _ => {}
         }
-        let list = std::iter::once(first.into()).chain(others).take(BLOCKERS_MAX).collect();
+        let list = std::iter::once(first).chain(others).take(BLOCKERS_MAX).collect();
         Blockers::in_order(list).expect("there is a first one")
     }
 
@@ -360,7 +361,7 @@ impl Telling<'_> {
         &self,
         attempt: &Attempt,
         head: Option<&PendingRequest>,
-    ) -> Option<Blocker> {
+    ) -> Option<Obstacle> {
         let until = |group: &Group| match group.lifetime {
             Lifetime::Seconds(seconds) => self.clock.now.plus_secs(seconds).seconds(),
             Lifetime::Eventually | Lifetime::Endless => i64::MAX,
@@ -382,16 +383,8 @@ impl Telling<'_> {
         kept.sort_by_key(|(pending, promise)| (promise.place.start, *pending));
         let (pending, promise) = kept.first()?;
         let job = self.jobs.all.get(&pending.job())?;
-        let from = micro_time(self.clock.wall(Time::from_seconds(promise.place.start)));
-        let kept_for = |job: &str, behind: Option<String>| {
-            let text = format!(
-                "nodes are kept for {job} from {} on",
-                from.0.strftime("%Y-%m-%dT%H:%M:%SZ")
-            );
-            let said = BlockedBy::new(BlockedReason::QueuedBehind, text);
-            BlockedBy { behind, reserved_from: Some(from.clone()), ..said }
-        };
-        Some(naming(&Named::Job(job.key.clone()), kept_for))
+        let from = self.clock.wall(Time::from_seconds(promise.place.start));
+        Some(Obstacle::KeptFor(Named::Job(job.key.clone()).into(), from))
     }
 
     /// Updates the positions of all waiting jobs.
@@ -422,7 +415,7 @@ impl Telling<'_> {
         nodes: &RankSet,
         but: Option<JobId>,
         counts: impl Fn(&Holder<'_>) -> bool,
-    ) -> Vec<Blocker> {
+    ) -> Vec<Obstacle> {
         let mut names: Vec<Named> = Vec::new();
         let mut is_all = true;
         let others = self
@@ -441,18 +434,11 @@ impl Telling<'_> {
             names.push(name);
         }
         let last = names.len().saturating_sub(1);
-        let blocker = |(at, named): (usize, Named)| {
-            let others = if at == last && !is_all { " and others" } else { "" };
-            naming(&named, |name, behind| {
-                // Without names, one text stands for all of them.
-                let others = if behind.is_some() { others } else { "" };
-                let text = format!("Nobody knows when {name}{others} will end");
-                // A pod of another scheduler has no FluxJob.
-                let behind = behind.filter(|_| matches!(named, Named::Job(_)));
-                BlockedBy { behind, ..BlockedBy::new(BlockedReason::UnknownEnd, text) }
-            })
+        let obstacle = |(at, named): (usize, Named)| Obstacle::UnknownEnd {
+            party: named.into(),
+            and_others: at == last && !is_all,
         };
-        names.into_iter().enumerate().map(blocker).collect()
+        names.into_iter().enumerate().map(obstacle).collect()
     }
 
     /// Reports to a pod why it waits, after the last write has failed, or when the pod may get
@@ -489,21 +475,7 @@ fn is_behind_head(attempt: &Attempt, pending: &PendingRequest, head: &PendingReq
     waits_for_all && matches!(pending, PendingRequest::Start(_)) && head != pending
 }
 
-/// Returns the blocker of a request that waits for nothing but this job.
-pub(crate) fn queued_behind(job: Option<&ObjectKey>) -> Blocker {
-    let waits = |name: &str, behind: Option<String>| BlockedBy {
-        behind,
-        ..BlockedBy::new(BlockedReason::QueuedBehind, format!("waits behind {name}"))
-    };
-    match job {
-        Some(key) => naming(&Named::Job(key.clone()), waits),
-        None => waits("an earlier job", None).into(),
-    }
-}
-
-/// Makes a blocker with the name, for readers that may see it, and without.
-fn naming(named: &Named, say: impl Fn(&str, Option<String>) -> BlockedBy) -> Blocker {
-    let name = named.key().to_string();
-    let said = say(&name, Some(name.clone()));
-    Blocker::naming(named, said, say(named.unnamed(), None))
+/// Returns the obstacle of a request that waits for nothing but this job.
+pub(crate) fn queued_behind(job: Option<&ObjectKey>) -> Obstacle {
+    Obstacle::Behind(job.map(|key| Party::from(Named::Job(key.clone()))))
 }

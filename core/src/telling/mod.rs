@@ -7,15 +7,21 @@ pub(crate) mod explain;
 pub(crate) mod holders;
 pub(crate) mod limits;
 pub(crate) mod lost;
+pub(crate) mod obstacle;
 pub(crate) mod outlook;
 pub(crate) mod positions;
 pub(crate) mod readers;
 pub mod report;
 pub(crate) mod shortage;
 pub(crate) mod unready;
+pub(crate) mod words;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use shared_map::SharedMap;
+
+use blockers::Blockers;
 use positions::Positions;
 
 use crate::agenda::Agenda;
@@ -24,8 +30,9 @@ use crate::jobs::registry::Jobs;
 use crate::occupancy::Occupancy;
 use crate::settings::CoreSettings;
 use fluxqueue_planner::Planner;
-use fluxqueue_planner::queue::{ClassId, Place};
+use fluxqueue_planner::queue::{ClassId, PendingRequest, Place};
 use fluxqueue_planner::queues::Queues;
+use fluxqueue_workload::Time;
 
 /// Finds words for the outcome of an attempt: why a request waits, and at which place.
 pub(crate) struct Telling<'a> {
@@ -47,9 +54,24 @@ pub(crate) struct Report {
     pub from: Option<Place>,
 }
 
+/// The last words about a class of requests: its requests have them, or get them in turn.
+#[derive(Debug)]
+pub(crate) struct Reported {
+    /// The first request of the class at that time.
+    pub head: PendingRequest,
+    /// The blockers of that request.
+    pub blockers: Blockers,
+    pub at: Time,
+}
+
 /// The reports that are still to be made to waiting requests.
 #[derive(Default)]
 pub(crate) struct Reporting {
+    /// The reports about classes, as far as there is a last attempt at one of their requests. Some
+    /// are of classes that are gone; they are forgotten from time to time.
+    pub reported: SharedMap<ClassId, Arc<Reported>>,
+    /// The number of reports beyond which those about classes that are gone are forgotten.
+    pub reported_max: usize,
     /// The classes of requests that are to learn why they wait.
     pub reports: VecDeque<Report>,
     pub positions: Positions,

@@ -1,41 +1,37 @@
-//! Shortages: why no node will do, in kube-scheduler's words, and which resource is short, with the
-//! requested and the free amount.
+//! Shortages: why no node will do, and which resource is short, with the requested and the free
+//! amount.
 
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use fluxqueue_api::{BlockedBy, BlockedReason};
+use fluxqueue_api::BlockedReason;
 
 use crate::jobs::exclusive::Apart;
 use crate::parts::Telling;
 use crate::telling::closed::Closed;
-use crate::telling::cramped::Cramped;
-use fluxqueue_machine::cluster::summary;
+use crate::telling::obstacle::{Amounts, CrampedLevel, Finding, NoNodes, Obstacle};
 use fluxqueue_machine::fluxion::{PoolSupply, RankSet};
 use fluxqueue_machine::ledger::GroupRequest;
 use fluxqueue_planner::plan::{Attempt, Outcome};
-use fluxqueue_workload::quantity::quantity;
 
 /// A resource that pods request, and the amount of it.
 struct Shortage<'a> {
-    resource: String,
+    amounts: Amounts,
     /// The number of pods that request it, and the nodes that they may use.
     pods: u64,
     nodes: &'a RankSet,
-    requested: u128,
-    free: u64,
     /// True if usable nodes have too little of it.
     is_on_nodes: bool,
 }
 
 impl Telling<'_> {
-    /// Returns the reason for which no node will do, in kube-scheduler's words, with the scarcest
-    /// resource; and the other resources that are short in total.
-    pub(crate) fn short_of(&mut self, attempt: &Attempt) -> (BlockedBy, Vec<BlockedBy>) {
+    /// Returns the obstacle for which no node will do, with the scarcest resource; and the other
+    /// resources that are short in total.
+    pub(crate) fn short_of(&mut self, attempt: &Attempt) -> (Obstacle, Vec<Obstacle>) {
         let mut closed = Closed::default();
         let mut shortages: Vec<Shortage> = Vec::new();
         let (outcome, groups) = (&attempt.outcome, &attempt.request.groups);
-        let mut cramped = Cramped::cut(
+        let mut cramped = CrampedLevel::cut(
             &attempt.request,
             &attempt.open,
             &self.planner.ledger,
@@ -48,7 +44,7 @@ impl Telling<'_> {
             if pods > 1 {
                 self.note_closed(group, &mut closed);
             }
-            cramped = cramped.or_else(|| Cramped::beside(group, &mut self.planner.site()));
+            cramped = cramped.or_else(|| CrampedLevel::beside(group, &mut self.planner.site()));
             let request = group.request(open, &mut self.planner.cluster);
             if let Some(size) = group.slice_size() {
                 // The numbers cover all pods; for slices, the text tells whether there is a part
@@ -59,7 +55,7 @@ impl Telling<'_> {
                 for shape in explanation.iter().flat_map(|explanation| &explanation.shapes) {
                     let supply = if *outcome == Outcome::Never { &shape.idle } else { &shape.now };
                     cramped = cramped.or_else(|| {
-                        Cramped::of(&levels, shape, supply, *outcome == Outcome::Never)
+                        CrampedLevel::of(&levels, shape, supply, *outcome == Outcome::Never)
                     });
                 }
             }
@@ -76,8 +72,9 @@ impl Telling<'_> {
             for shape in &explanation.shapes {
                 // For a request that never fits, the shortage of the idle cluster counts.
                 let supply = if *outcome == Outcome::Never { &shape.idle } else { &shape.now };
-                cramped = cramped
-                    .or_else(|| Cramped::of(&levels, shape, supply, *outcome == Outcome::Never));
+                cramped = cramped.or_else(|| {
+                    CrampedLevel::of(&levels, shape, supply, *outcome == Outcome::Never)
+                });
                 for pool in &supply.pools {
                     closed.note_short(pool);
                     Shortage::add(&mut shortages, pool, shape.wanted, open);
@@ -90,110 +87,79 @@ impl Telling<'_> {
         {
             let all = self.planner.ledger.explain(&with_levels);
             cramped =
-                all.and_then(|all| Cramped::together(&all.shapes, *outcome == Outcome::Never));
+                all.and_then(|all| CrampedLevel::together(&all.shapes, *outcome == Outcome::Never));
         }
         // Of equally short resources, the first one counts.
         let worst = (0..shortages.len()).reduce(|worst, at| {
             if shortages[at].is_worse_than(&shortages[worst]) { at } else { worst }
         });
         let worst = worst.map(|at| shortages.remove(at));
-        let mut message = self.unavailable(attempt, pods, &closed, &apart);
-        if let Some(worst) = worst.as_ref().filter(|_| pods > 1) {
-            let idle = if *outcome == Outcome::Never { "in all" } else { "free" };
-            let (requested, free) = worst.amounts();
-            let who = match worst.pods {
-                asking if asking < pods as u64 => {
-                    format!("{asking} of the {pods} pods that start together")
-                }
-                _ => format!("{pods} pods start together and"),
-            };
-            let _ = write!(
-                message,
-                " {who} ask for {requested} {}, {free} {idle} on the nodes they may use.",
-                worst.resource,
-            );
-        }
-        message += &apart.text(pods);
-        if let Some((needed, open)) = attempt.nodes_for_each(&mut self.planner.cluster) {
-            let _ = write!(
-                message,
-                " By their own anti-affinity they need {needed} nodes, and may use {open}."
-            );
-        }
-        if let Some((port, pods, open)) = attempt.short_of_port().filter(|(_, pods, _)| *pods > 1) {
-            let (number, protocol) = (port.port, &port.protocol);
-            let _ = write!(
-                message,
-                " Each of {pods} pods needs a node of its own for host port {number}/{protocol}, and they may use {open}."
-            );
-        }
-        message += &self.where_volumes_are(&attempt.request);
+        let is_short_in_all = worst.as_ref().is_some_and(Shortage::is_short_in_all);
         let reason = reason_of(outcome);
-        message += &more_about(attempt);
-        let mut said: BTreeSet<String> = worst.iter().map(|worst| worst.resource.clone()).collect();
+        let mut said: BTreeSet<String> =
+            worst.iter().map(|worst| worst.amounts.resource.clone()).collect();
+        let tied = self.where_volumes_are(&attempt.request);
+        let (closed, stuck) = self.closed(attempt, pods, &closed, &apart);
+        let first = Obstacle::Nodes(Box::new(NoNodes {
+            reason,
+            pods,
+            nodes: self.planner.cluster.nodes().len(),
+            closed,
+            stuck,
+            scarcest: worst.map(|worst| (worst.amounts, worst.pods)),
+            is_of_idle: *outcome == Outcome::Never,
+            used_by_others: apart.used_by_others(),
+            apart: attempt.nodes_for_each(&mut self.planner.cluster),
+            port: attempt
+                .short_of_port()
+                .filter(|(_, pods, _)| *pods > 1)
+                .map(|(port, pods, open)| (port.clone(), pods, open)),
+            tied,
+            finding: finding(attempt),
+        }));
         let others = shortages
             .into_iter()
-            .filter(|shortage| shortage.is_on_nodes && shortage.is_short_in_all());
-        let others =
-            others.filter(|shortage| said.insert(shortage.resource.clone())).map(|shortage| {
-                let (requested, free) = shortage.amounts();
-                let message = format!("{requested} {} asked for, {free} free", shortage.resource);
-                shortage.of(BlockedBy::new(reason, message))
-            });
-        let is_short_in_all = worst.as_ref().is_some_and(Shortage::is_short_in_all);
-        let of_resources = BlockedBy::new(reason, message);
-        let of_resources = worst.map_or(of_resources.clone(), |worst| worst.of(of_resources));
-        let mut all: Vec<BlockedBy> = std::iter::once(of_resources).chain(others).collect();
+            .filter(|shortage| shortage.is_on_nodes && shortage.is_short_in_all())
+            .filter(|shortage| said.insert(shortage.amounts.resource.clone()))
+            .map(|shortage| Obstacle::Resource(reason, shortage.amounts));
+        let mut all: Vec<Obstacle> = std::iter::once(first).chain(others).collect();
         if let Some(cramped) = cramped {
-            // If there is enough in total, the level is the most important blocker, unless the
+            // If there is enough in total, the level is the most important obstacle, unless the
             // request can never start, which matters more.
             let at = usize::from(is_short_in_all || reason != BlockedReason::InsufficientResources);
-            all.insert(at, cramped.into());
+            all.insert(at, Obstacle::Level(cramped));
         }
         let first = all.remove(0);
         (first, all)
     }
 
-    /// Returns the number of closed nodes for each reason, in kube-scheduler's words.
-    fn unavailable(
+    /// Returns the number of closed nodes for each reason, in kube-scheduler's words; and a pod
+    /// that may use no node, if others of its gang may use some.
+    fn closed(
         &mut self,
         attempt: &Attempt,
         pods: usize,
         closed: &Closed,
         apart: &Apart,
-    ) -> String {
-        let alone = match attempt.request.groups.as_slice() {
-            [group] if pods == 1 => Some(self.closed_to_one(group, &attempt.open[0])),
-            _ => None,
+    ) -> (BTreeMap<String, usize>, Option<Arc<str>>) {
+        let (mut counts, stuck) = match attempt.request.groups.as_slice() {
+            [group] if pods == 1 => (self.closed_to_one(group, &attempt.open[0]), None),
+            _ => (closed.counts(), closed.stuck_pod()),
         };
-        let others = if alone.is_some() { String::new() } else { closed.text() };
-        let mut counts = alone.unwrap_or_else(|| closed.counts());
         apart.count(&mut counts);
-        summary::unavailable(self.planner.cluster.nodes().len(), &counts) + &others
+        (counts, stuck)
     }
 }
 
-/// Returns an addition for some outcomes: no domain has room for all pods, or why jobs behind the
-/// request are not held back.
-fn more_about(attempt: &Attempt) -> String {
+/// Returns a finding of the plan about pods for which there would be room.
+fn finding(attempt: &Attempt) -> Option<Finding> {
+    let ask_about_pods = attempt.request.asks_about_pods();
     match attempt.outcome {
-        Outcome::Scattered { .. } if attempt.request.is_to_be_near() => {
-            " There is room for all of them, but in no one domain, as near to each other as they ask for.".to_owned()
-        }
-        Outcome::Scattered { .. } => {
-            let by = if attempt.request.asks_about_pods() { "what they ask about other pods" } else { "their volumes" };
-            format!(" There is room for all of them, but not where they may be together by {by}.")
-        }
-        Outcome::PassedOver => " Work that has no end is in the way, so later jobs are not held back.".to_owned(),
-        Outcome::NotFound => {
-            let rules =
-                if attempt.request.asks_about_pods() { " that keeps what they ask about other pods" } else { "" };
-            format!(
-                " No placement of all of them together was found{rules}, and none was proved impossible, so later jobs are \
-                 not held back."
-            )
-        }
-        _ => String::new(),
+        Outcome::Scattered { .. } if attempt.request.is_to_be_near() => Some(Finding::NoDomain),
+        Outcome::Scattered { .. } => Some(Finding::NotTogether { ask_about_pods }),
+        Outcome::PassedOver => Some(Finding::WorkWithoutEnd),
+        Outcome::NotFound => Some(Finding::NotFound { ask_about_pods }),
+        _ => None,
     }
 }
 
@@ -212,48 +178,32 @@ impl<'a> Shortage<'a> {
     fn add(all: &mut Vec<Self>, pool: &PoolSupply, pods: u64, nodes: &'a RankSet) {
         let (requested, is_on_nodes) =
             (u128::from(pool.per_slot) * u128::from(pods), !pool.short.is_empty());
-        match all.iter_mut().find(|known| known.resource == pool.resource && known.nodes == nodes) {
+        let is_same =
+            |known: &&mut Self| known.amounts.resource == pool.resource && known.nodes == nodes;
+        match all.iter_mut().find(is_same) {
             Some(known) => {
                 known.pods += pods;
-                known.requested = known.requested.saturating_add(requested);
+                known.amounts.requested = known.amounts.requested.saturating_add(requested);
                 known.is_on_nodes |= is_on_nodes;
             }
-            None => all.push(Shortage {
-                resource: pool.resource.clone(),
-                pods,
-                nodes,
-                requested,
-                free: pool.free,
-                is_on_nodes,
-            }),
+            None => {
+                let resource = pool.resource.clone();
+                let amounts = Amounts { resource, requested, free: pool.free };
+                all.push(Shortage { amounts, pods, nodes, is_on_nodes });
+            }
         }
-    }
-
-    /// Returns the requested and the free amount, as people write them.
-    fn amounts(&self) -> (String, String) {
-        let resource = &self.resource;
-        (quantity(resource, self.requested), quantity(resource, self.free))
     }
 
     /// True if all the nodes together have too little.
     fn is_short_in_all(&self) -> bool {
-        u128::from(self.free) < self.requested
-    }
-
-    /// Adds these numbers to a blocker.
-    fn of(self, blocker: BlockedBy) -> BlockedBy {
-        let (requested, available) = self.amounts();
-        BlockedBy {
-            requested: Some(requested),
-            available: Some(available),
-            resource: Some(self.resource),
-            ..blocker
-        }
+        u128::from(self.amounts.free) < self.amounts.requested
     }
 
     /// True if a smaller share of the request is free.
     fn is_worse_than(&self, other: &Self) -> bool {
-        let ratio = |a: &Self, b: &Self| u128::from(a.free).saturating_mul(b.requested.max(1));
+        let ratio = |a: &Self, b: &Self| {
+            u128::from(a.amounts.free).saturating_mul(b.amounts.requested.max(1))
+        };
         ratio(self, other) < ratio(other, self)
     }
 }

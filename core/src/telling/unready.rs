@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::jobs::job::Style;
 use crate::parts::Telling;
 use crate::sound::{Lookup, Sound};
+use crate::telling::obstacle::TiedClaims;
 use fluxqueue_machine::cluster::summary;
 use fluxqueue_machine::cluster::volumes::Unready;
 use fluxqueue_machine::rules;
@@ -18,12 +19,11 @@ use fluxqueue_workload::constraints::NamedNodes;
 const CLAIMS_NAMED: usize = 3;
 
 impl Telling<'_> {
-    /// Returns the places of the volumes of pods that start together, if these are not everywhere:
-    /// some of them, as sentences.
-    pub(crate) fn where_volumes_are(&self, request: &Request) -> String {
+    /// Returns the claims, of pods that start together, with volumes that only some nodes can use.
+    pub(crate) fn where_volumes_are(&self, request: &Request) -> TiedClaims {
         let is_alone = request.pods() == 1;
         if is_alone || self.planner.cluster.volumes().is_idle() {
-            return String::new();
+            return TiedClaims::default();
         }
         let mut tied = BTreeMap::new();
         for (claim, volume) in
@@ -35,17 +35,11 @@ impl Telling<'_> {
             }
         }
         let named = tied.iter().take(CLAIMS_NAMED);
-        let claims: Vec<String> = named
-            .map(|(claim, volume)| {
-                let cluster = &self.planner.cluster;
-                cluster.volumes().where_claim_is(cluster.nodes(), claim, volume)
-            })
-            .collect();
-        match tied.len() {
-            0 => String::new(),
-            1..=CLAIMS_NAMED => format!(" {}.", sentence(&claims)),
-            _ => format!(" {}; and others.", sentence(&claims)),
-        }
+        let claims = named.map(|(claim, volume)| {
+            let cluster = &self.planner.cluster;
+            cluster.volumes().where_claim_is(cluster.nodes(), claim, volume)
+        });
+        TiedClaims { clauses: claims.collect(), are_more: tied.len() > CLAIMS_NAMED }
     }
 
     /// Reports claims that are not ready to the pods that wait for them, in the words of
@@ -73,12 +67,4 @@ impl Telling<'_> {
         }
         Ok(())
     }
-}
-
-fn sentence(claims: &[String]) -> String {
-    let mut text = claims.join("; ");
-    if let Some(first) = text.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    text
 }

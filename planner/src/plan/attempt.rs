@@ -1,7 +1,6 @@
 //! One attempt at a request: whether it gets slots now, why not, and for how long that answer
 //! stands.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -28,9 +27,6 @@ pub struct Attempt {
     /// Per group: nodes it may use, and those of them that no earlier job held.
     pub open: Arc<[RankSet]>,
     free: Arc<[RankSet]>,
-    /// The report that the reporting part made about the attempt; the plan does not look inside.
-    /// Copies that are made to look ahead share it, since they report nothing.
-    pub reported: Option<Arc<dyn Any + Send + Sync>>,
     /// True if it has to be made again, whatever it rests on.
     pub is_in_doubt: bool,
 }
@@ -156,7 +152,6 @@ impl Attempt {
             request: Arc::new(request),
             open: open.into(),
             free: free.into(),
-            reported: None,
             is_in_doubt: false,
         }
     }

@@ -2,7 +2,9 @@
 
 use fluxqueue_api::{BlockedBy, BlockedReason};
 
+use crate::jobs::job::Job;
 use crate::jobs::registry::Jobs;
+use crate::telling::obstacle::Obstacle;
 use fluxqueue_planner::queue::JobId;
 
 impl Jobs {
@@ -25,10 +27,15 @@ impl Jobs {
                         | BlockedReason::QuotaExceeded
                 );
             let queue = is_of_queue.then(|| job.queue.name.to_string());
-            // A reason from an earlier process ends here, together with the first finding of this
-            // one.
-            job.found_first = None;
-            job.blocker = Some(BlockedBy { queue, ..BlockedBy::new(reason, message) }.into());
+            let stated = BlockedBy { queue, ..BlockedBy::new(reason, message) };
+            block_by(job, Obstacle::Stated(stated));
         }
     }
+}
+
+/// Sets the obstacle for which a job waits.
+pub(crate) fn block_by(job: &mut Job, obstacle: Obstacle) {
+    // A reason from an earlier process ends here, together with the first finding of this one.
+    job.found_first = None;
+    job.blocker = Some(obstacle.into());
 }

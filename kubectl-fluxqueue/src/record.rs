@@ -346,13 +346,13 @@ pub(crate) mod tests {
     #[test]
     fn a_reason_names_the_workload_in_the_way() {
         let told = |behind: &str, own: &str| {
-            let message = format!("Nobody knows when {behind} will end");
+            let message = format!("No end is known for {behind}");
             Blocker { message, behind: Some(behind.to_owned()), ..Blocker::default() }.told(own)
         };
         let other = "lab/train-job-29v6v";
-        assert_eq!(told(other, "lab"), "Nobody knows when job/train will end");
-        assert_eq!(told(other, "x"), "Nobody knows when job/train of namespace lab will end");
-        assert_eq!(told("lab/train", "lab"), "Nobody knows when lab/train will end");
+        assert_eq!(told(other, "lab"), "No end is known for job/train");
+        assert_eq!(told(other, "x"), "No end is known for job/train of namespace lab");
+        assert_eq!(told("lab/train", "lab"), "No end is known for lab/train");
     }
 
     #[test]

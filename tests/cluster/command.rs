@@ -117,7 +117,7 @@ fn explained(ns: &Namespace<'_>) {
     assert!(why.starts_with("job/waits is Pending, place 1 in queue default.\n"), "{why}");
     assert!(why.contains("InsufficientResources\n  0/4 nodes are available"), "{why}");
     assert!(why.contains("What you can do: ask for fewer pods"), "{why}");
-    assert!(why.contains("Nobody knows when job/runs will end"), "a name that users know: {why}");
+    assert!(why.contains("No end is known for job/runs"), "a name that users know: {why}");
     // A pod is as good as its job.
     let member = ns.list("pods").into_iter().find(|pod| {
         pod["metadata"]["name"].as_str().is_some_and(|name| name.starts_with("waits-"))

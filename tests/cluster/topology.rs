@@ -193,7 +193,7 @@ fn a_job_has_its_nodes_alone_also_after_a_restart() {
     ns.apply(&annotated(&job("second", 1, "1", "infinity"), "fluxqueue/exclusive: 'true'"));
     ns.flux_job("second", "says that no node is unused", |record| {
         let message = record["status"]["blockedBy"][0]["message"].as_str().unwrap_or_default();
-        message.contains("It asks for nodes alone: 0 of 7 are used by nobody else.")
+        message.contains("It asks for nodes alone: 0 of 7 are free of other pods.")
     });
     ns.kubectl(&["delete", "job", "whole", "--wait=false"]);
     ns.state("more", "Running");

@@ -128,7 +128,7 @@ impl PromiseKeeping<'_> {
             Delay::Priority | Delay::Edit => self.who_did_it(cause, by, job, &reader),
         };
         let seconds = start.map(|start| start.saturating_sub(late.was.start));
-        let by_how_much = seconds.map_or("nobody knows when".to_owned(), |seconds| {
+        let by_how_much = seconds.map_or("at an unknown time".to_owned(), |seconds| {
             format!("{seconds} s later than promised")
         });
         let text = format!("{}: starts {by_how_much}: {by}", cause.as_str());

@@ -225,7 +225,7 @@ impl Refresh<'_> {
             StartSize::Until(at) => {
                 self.agenda.timers.wake(Timer::Job(id), at);
                 let text = format!(
-                    "{} pods are there; more than their makers can have are asked for",
+                    "{} pods are there, and its group asks for more than can appear",
                     ready.len()
                 );
                 self.jobs.block(id, BlockedReason::Incomplete, text);

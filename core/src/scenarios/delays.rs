@@ -208,7 +208,7 @@ fn said(world: &World) -> String {
     world
         .texts
         .iter()
-        .find(|text| text.contains("than promised") || text.contains("nobody knows"))
+        .find(|text| text.contains("than promised") || text.contains("at an unknown time"))
         .cloned()
         .unwrap_or_default()
 }
@@ -225,10 +225,10 @@ fn a_delay_names_the_node_that_is_gone_or_closed() {
     world.pass_seconds(100);
     world.tell(Event::NodeGone(NodeName::from("n2"), Uid::from("uid-n2")));
     world.settle();
-    assert_eq!(said(&world), "capacity: starts nobody knows when: node n2 is gone");
+    assert_eq!(said(&world), "capacity: starts at an unknown time: node n2 is gone");
     let mut world = waiting_gang(QueuePolicy::Easy);
     cordon(&mut world, "n2");
-    assert_eq!(said(&world), "capacity: starts nobody knows when: node n2 was cordoned");
+    assert_eq!(said(&world), "capacity: starts at an unknown time: node n2 was cordoned");
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn promised_in_a_queue(limits: &serde_json::Value) -> World {
 fn who_may_use_other_nodes_since_a_queue_was_changed_is_told_that_this_is_why() {
     for limits in [serde_json::json!({}), serde_json::json!({"resources": {"cpu": 8}})] {
         for (zone, start, how_late) in
-            [("b", Some(2300), "200 s later than promised"), ("c", None, "nobody knows when")]
+            [("b", Some(2300), "200 s later than promised"), ("c", None, "at an unknown time")]
         {
             let mut world = promised_in_a_queue(&limits);
             let spec = serde_json::json!({"limits": limits, "nodeSelector": {"zone": zone}});

@@ -80,7 +80,7 @@ fn what_waits_for_an_end_that_nobody_knows_has_no_estimate_and_says_whose_end_it
     world.settle();
     assert_eq!(world.estimate("waits"), None);
     let (_, message) = world.blocked("waits");
-    assert!(message.contains("Nobody knows when ns/runs"), "{message}");
+    assert!(message.contains("No end is known for ns/runs"), "{message}");
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn its_pods_share_nodes_with_each_other_and_with_nobody_else() {
     world.settle();
     assert_eq!(nodes_of(&world, "k"), set(&[]));
     let (reason, message) = world.blocked("k");
-    let said = "They ask for nodes alone: 1 of 5 is used by nobody else.";
+    let said = "They ask for nodes alone: 1 of 5 is free of other pods.";
     assert!(reason == "InsufficientResources" && message.contains(said), "{reason}: {message}");
     assert!(message.contains("4 node(s) were used by others"), "{message}");
     world.tell(Event::Node(node("f", 4)));

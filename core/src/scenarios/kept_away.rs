@@ -109,7 +109,7 @@ fn a_gang_with_a_host_for_each_pod_starts_beside_a_stream_of_its_like() {
             ),
             "{why}"
         );
-        assert!(why.contains("Nobody knows when ns/s0-"), "{why}");
+        assert!(why.contains("No end is known for ns/s0-"), "{why}");
         assert!(passed_by(&world, "j"), "{policy:?}");
         stream.go_on(&mut world, 290);
         assert_eq!((count(&world, 4, ""), held(&world, "j")), (0, None), "{policy:?}");

@@ -533,11 +533,11 @@ fn jobs_are_limited_in_all_and_of_each_namespace() {
     assert_eq!(started(&world), [true, true, false, true, false]);
     let text = world.blocked("a2").1;
     assert!(
-        text.contains("2 of 2 used by namespace a: spec.limits.perNamespace.runningJobs"),
+        text.contains("2 of 2 running jobs used by namespace a: spec.limits.perNamespace"),
         "{text}"
     );
     assert!(
-        world.blocked("b1").1.contains("3 of 3 used: spec.limits.runningJobs"),
+        world.blocked("b1").1.contains("3 of 3 running jobs used: spec.limits.runningJobs"),
         "{:?}",
         world.blocked("b1")
     );
@@ -692,7 +692,7 @@ fn a_promise_that_a_limit_delays_says_who_outlived_his_walltime_though_he_is_on_
     let delayed: Vec<&String> = world
         .texts
         .iter()
-        .filter(|text| text.contains("later than promised") || text.contains("nobody knows when"))
+        .filter(|text| text.contains("later than promised") || text.contains("at an unknown time"))
         .collect();
     assert!(!delayed.is_empty(), "{:?}", world.texts);
     for text in delayed {

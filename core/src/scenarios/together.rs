@@ -66,7 +66,7 @@ fn a_spread_gang_waits_for_a_full_rack_though_there_is_room_in_another() {
         ),
         "{why}"
     );
-    assert!(why.contains("Nobody knows when ns/busy-b1"), "{why}");
+    assert!(why.contains("No end is known for ns/busy-b1"), "{why}");
     free(&mut world, "b2");
     assert_eq!((count(&world, 4, "a"), count(&world, 4, "b2")), (2, 2));
 }
@@ -417,7 +417,7 @@ fn a_gang_for_one_rack_starts_beside_a_stream_of_small_jobs_that_leaves_no_rack_
         let (reason, why) = world.blocked("j");
         assert_eq!(reason, "InsufficientResources");
         assert!(why.contains("There is room for all of them, but in no one domain"), "{why}");
-        assert!(why.contains("Nobody knows when ns/theirs"), "{why}");
+        assert!(why.contains("No end is known for ns/theirs"), "{why}");
         assert!(passed_by(&world, "j"), "{policy:?}");
         stream.go_on(&mut world, 290);
         assert_eq!((count(&world, 8, ""), held(&world, "j")), (0, None), "{policy:?}");
@@ -544,7 +544,7 @@ fn a_gang_that_can_never_be_together_does_not_keep_the_next_waiting_while_there_
         submit_gang_of_whole_hosts(&mut world);
         let why = world.blocked("j").1;
         assert!(
-            why.contains("so later jobs are not held back") && !why.contains("Nobody knows"),
+            why.contains("so later jobs are not held back") && !why.contains("No end is known"),
             "{policy:?}: {why}"
         );
         assert_eq!((passed_by(&world, "j"), passed_by(&world, "k")), (false, true), "{policy:?}");

@@ -100,7 +100,7 @@ fn a_pod_with_two_volumes_starts_beside_a_stream_of_pods_with_one() {
         let (reason, why) = world.blocked("two");
         assert_eq!(reason, "NoMatchingNodes");
         assert!(why.contains("2 node(s) exceed max volume count"), "{why}");
-        assert!(why.contains("Nobody knows when ns/s"), "{why}");
+        assert!(why.contains("No end is known for ns/s"), "{why}");
         assert!(passed_by(&world, "two"), "{policy:?}");
         stream.go_on(&mut world, 290);
         assert_eq!((world.node_of("two"), held(&world, "two")), (None, None), "{policy:?}");

@@ -184,7 +184,7 @@ fn a_gang_is_foretold_as_one_and_in_its_queue_with_its_limits() {
     assert_eq!(answer.submitted[0].queue, "lab");
     let blocked = &answer.submitted[0].blocked_by[0];
     assert_eq!(blocked.reason, BlockedReason::QueueLimit);
-    assert!(blocked.message.contains("1 of 1 used"), "{}", blocked.message);
+    assert!(blocked.message.contains("1 of 1 running jobs used"), "{}", blocked.message);
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub(crate) fn blocked_by(obstacle: &Obstacle) -> BlockedBy {
         Obstacle::UnknownEnd { party, and_others } => {
             // Without names, one text stands for all of them.
             let others = if *and_others && !party.is_hidden() { " and others" } else { "" };
-            let text = format!("Nobody knows when {}{others} will end", party.name());
+            let text = format!("No end is known for {}{others}", party.name());
             BlockedBy { behind: party.job(), ..says(text) }
         }
         Obstacle::Limit(limit) => of_limit(limit),
@@ -69,16 +69,16 @@ fn of_limit(limit: &ReachedLimit) -> BlockedBy {
     let text = |amount: u128| {
         resource.as_deref().map_or_else(|| amount.to_string(), |name| quantity(name, amount))
     };
-    let what = resource.as_deref().unwrap_or("jobs that run");
     let of_whom =
         namespace.as_ref().map_or(String::new(), |namespace| format!(" by namespace {namespace}"));
-    let mut message = format!(
-        "{} {what} asked for, {} of {} used{of_whom}: {path} of FluxQueue {}.",
-        text(*asked),
-        text(*used),
-        text(u128::from(*most)),
-        limit.queue
-    );
+    let (used_text, most_text) = (text(*used), text(u128::from(*most)));
+    let use_of_limit = match resource {
+        Some(name) => {
+            format!("{} {name} asked for, {used_text} of {most_text} used", text(*asked))
+        }
+        None => format!("{used_text} of {most_text} running jobs used"),
+    };
+    let mut message = format!("{use_of_limit}{of_whom}: {path} of FluxQueue {}.", limit.queue);
     if *never {
         message += " It asks for more than the limit, so later jobs are not held back.";
     }
@@ -126,7 +126,7 @@ fn of_nodes(nodes: &NoNodes) -> BlockedBy {
         );
         let _ = write!(
             message,
-            " {ask} for nodes alone: {} of {of} {is} used by nobody else.",
+            " {ask} for nodes alone: {} of {of} {is} free of other pods.",
             of - used
         );
     }

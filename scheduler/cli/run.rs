@@ -177,6 +177,11 @@ impl RunArgs {
         let library = library(fluxion_library.as_deref())?;
         // Faults of the settings show now, and not only once this process leads.
         Core::new(settings.core.clone(), library, 0)?;
+        let features_off = settings.core.node_policy.graph(library)?.features_off();
+        if !features_off.is_empty() {
+            let off = features_off.join("; ");
+            tracing::warn!("off with this Fluxion library, which lacks the extensions: {off}");
+        }
         let shell = ShellSettings {
             kubeconfig,
             serve_on: metrics_bind_address,
@@ -220,16 +225,11 @@ fn exposure(address: ListenAddress, insecure: bool, files: Option<(PathBuf, Path
 fn library(path: Option<&Path>) -> anyhow::Result<FunctionTable> {
     let Some(path) = path else { return Ok(FunctionTable::builtin()) };
     let library = FunctionTable::open(path).context("--fluxion-library")?;
-    if library.extensions.is_some() {
-        let library = path.display();
-        tracing::info!(%library, "the resource graph is that of a library, with extensions");
-    } else {
-        tracing::warn!(
-            library = %path.display(),
-            "the resource graph is that of a library without extensions: {}",
-            "a pod takes whole cores and whole GiB of memory"
-        );
-    }
+    let extensions = if library.extensions.is_some() { "with" } else { "without" };
+    tracing::info!(
+        library = %path.display(),
+        "the resource graph is that of a library, {extensions} extensions"
+    );
     Ok(library)
 }
 

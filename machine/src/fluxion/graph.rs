@@ -56,6 +56,20 @@ impl Graph {
         }
     }
 
+    /// Returns the features of the scheduler that are off with this library, for operators.
+    pub fn features_off(&self) -> Vec<&'static str> {
+        [
+            (self.has_reservations(), "queue policies other than fcfs (reservations)"),
+            (self.has_levels(), "levels of the machine, such as racks"),
+            (self.has_tenants(), "nodes for one job alone (fluxqueue/exclusive)"),
+            (self.can_be_copied(), "estimated starts, and what-if questions (copies)"),
+            (matches!(self.0, Kind::Pools(_)), "parts of cores and of GiB, named resources"),
+        ]
+        .into_iter()
+        .filter_map(|(is_on, feature)| (!is_on).then_some(feature))
+        .collect()
+    }
+
     /// True if it can be copied.
     pub fn can_be_copied(&self) -> bool {
         match &self.0 {

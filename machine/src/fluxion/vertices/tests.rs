@@ -62,6 +62,14 @@ fn free_cores(graph: &mut Graph) -> u64 {
 }
 
 #[test]
+fn it_says_which_features_are_off() {
+    let off = Graph::new(plain(), Policy::First).unwrap().features_off();
+    assert_eq!(off.len(), 5, "{off:?}");
+    let builtin = Graph::new(FunctionTable::builtin(), Policy::First).unwrap();
+    assert!(builtin.features_off().is_empty());
+}
+
+#[test]
 fn gangs_take_whole_cores_all_or_none() {
     let mut graph = graph();
     slots(5, &amounts(1500, 1, 0), |request| {

@@ -83,7 +83,7 @@ impl Labelled {
     }
 
     /// True if a waiting pod has terms about other pods.
-    pub(crate) fn anybody_asks(&self) -> bool {
+    pub(crate) fn is_asked_for(&self) -> bool {
         !self.asking.is_empty()
     }
 

@@ -359,7 +359,7 @@ impl Promises {
     }
 
     /// Jobs for which other nodes are held since the last call.
-    pub fn take_drained_anew(&mut self) -> BTreeSet<JobId> {
+    pub fn take_newly_drained(&mut self) -> BTreeSet<JobId> {
         std::mem::take(&mut self.drained_anew)
     }
 
@@ -378,7 +378,7 @@ impl Promises {
     }
 
     /// What an earlier process has promised cannot be had any more as it was written.
-    pub fn is_to_be_made_anew(&mut self, pending: &PendingRequest, late: Late) {
+    pub fn must_be_made_again(&mut self, pending: &PendingRequest, late: Late) {
         self.lost.insert(pending.clone(), late);
     }
 
@@ -412,7 +412,7 @@ impl Promises {
     }
 
     /// Returns all requests that have come in ahead of others since the last walk.
-    pub fn who_came(&self) -> Vec<PendingRequest> {
+    pub fn came_ahead(&self) -> Vec<PendingRequest> {
         self.ahead.keys().cloned().collect()
     }
 
@@ -424,7 +424,7 @@ impl Promises {
     }
 
     /// Forgets the requests that came in ahead, after a walk has seen all of them.
-    pub(crate) fn forget_who_came(&mut self) {
+    pub(crate) fn forget_came_ahead(&mut self) {
         self.ahead.clear();
     }
 

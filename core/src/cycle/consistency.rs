@@ -28,7 +28,7 @@ impl Core {
             let key = job.and_then(|id| self.jobs.all.get(&id)).map(|job| job.key.to_string());
             tracing::error!(job = key, %found, "the state contradicts itself");
             if let Some(id) = job {
-                self.make_anew(id);
+                self.rebuild_job(id);
             }
         }
     }
@@ -54,7 +54,7 @@ impl Core {
         tracing::error!(job = %job.key, %contradiction, "a job contradicts itself");
         debug_assert!(false, "{}: {contradiction}", job.key);
         self.agenda.gauges.interruptions.contradictions += 1;
-        self.make_anew(id);
+        self.rebuild_job(id);
         (pods - left, None)
     }
 
@@ -81,7 +81,7 @@ impl Core {
         if self.walks.under_way.is_none()
             && self.planner.cluster.neighbours().changed_terms().is_none()
             && !self.agenda.touched.contains(&job.id)
-            && self.sight().is_seen_anew(job.id)
+            && self.sight().is_seen_again(job.id)
         {
             return Some("it waits by anti-affinity terms of others as they were".to_owned());
         }
@@ -94,18 +94,18 @@ impl Core {
     /// At most one job per [`ANEW_MILLIS`] is rebuilt, so that a defect that recurs at once costs
     /// other jobs little. A job with Bindings on their way, or one that is found too soon after
     /// another, is left to the next look of the audit.
-    pub(crate) fn make_anew(&mut self, id: JobId) {
+    pub(crate) fn rebuild_job(&mut self, id: JobId) {
         let is_its_own = |member: &&Member| member.job == id;
         let its_own = self.jobs.members.values().filter(is_its_own);
         let mut uids: Vec<Uid> = its_own.clone().map(|member| member.pod.id.uid.clone()).collect();
         let is_sent = |member: &Member| member.stage.is_binding();
         let is_too_soon =
-            self.walks.under_way.is_some() || self.clock.now < self.walks.audit.makes_anew_from;
+            self.walks.under_way.is_some() || self.clock.now < self.walks.audit.rebuilds_from;
         if is_too_soon || its_own.clone().any(is_sent) {
             return;
         }
         uids.sort_unstable();
-        self.walks.audit.makes_anew_from = self.clock.now.plus_millis(ANEW_MILLIS);
+        self.walks.audit.rebuilds_from = self.clock.now.plus_millis(ANEW_MILLIS);
         self.agenda.gauges.interruptions.jobs_made_anew += 1;
         while let Some(pending) = self.planner.queue.first_of(id).cloned() {
             self.planner.queue.remove(&pending);

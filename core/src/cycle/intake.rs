@@ -76,13 +76,13 @@ impl Core {
         let pods = std::mem::take(&mut self.intake.unsorted);
         self.binding().note_nodes_of_volumes();
         self.recovery().find_jobs(pods.into_pods());
-        self.recovery().find_who_is_to_begin();
+        self.recovery().protect_placed_gangs();
         if self.intake.awaiting_owner.len() > 0 {
             self.queueing().counts_are_unsure_for(crate::members::attaching::OWNER_WAIT_MILLIS);
         }
         // The offset of the API server's clock may have arrived after the pods.
         for uid in self.occupancy.foreign.keys().cloned().collect::<Vec<Uid>>() {
-            self.slots().plan_foreign_end_anew(&uid);
+            self.slots().replan_foreign_end(&uid);
         }
         self.recovery().sort_out_strays();
         self.agenda

@@ -290,11 +290,11 @@ impl Core {
             let mut uids: Vec<Uid> = self.jobs.members.keys().cloned().collect();
             uids.sort_unstable();
             for uid in uids {
-                let done = self.slots().plan_end_anew(&uid);
+                let done = self.slots().replan_end(&uid);
                 self.agenda.heed(done);
             }
             for uid in self.occupancy.foreign.keys().cloned().collect::<Vec<Uid>>() {
-                self.slots().plan_foreign_end_anew(&uid);
+                self.slots().replan_foreign_end(&uid);
             }
         }
     }

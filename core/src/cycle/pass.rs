@@ -29,7 +29,7 @@ impl Core {
         self.look_at_terms();
         let changed = self.agenda.queue_changed
             || self.walks.seen_changes != self.planner.ledger.changes.count()
-            || (self.jobs.labelled.anybody_asks()
+            || (self.jobs.labelled.is_asked_for()
                 && self.walks.seen_crowds != self.planner.cluster.neighbours().crowds_version());
         let has_arrivals = self.planner.queue.has_arrivals();
         let settles = std::mem::take(&mut self.walks.settles);
@@ -55,7 +55,7 @@ impl Core {
         if is_first {
             self.put_promises_back();
         }
-        let is_anew = self.give_up_what_is_not_on_record();
+        let are_given_up = self.give_up_what_is_not_on_record();
         let heard = self.put_heard_promises_back();
         self.planner.held_nodes.keep_beginning(|pending| match pending {
             PendingRequest::Start(job) => {
@@ -68,7 +68,7 @@ impl Core {
         let (_, PlannerParts { queue, mut live, held_nodes }) = self.parts(self.clock.now);
         live.count_promises();
         let walking = Walking::begin(live.room.queues.policies(), queue, &live, news, held_nodes);
-        let (now, ahead) = (self.clock.now, self.planner.promises.who_came());
+        let (now, ahead) = (self.clock.now, self.planner.promises.came_ahead());
         let arrivals = self.planner.queue.take_arrivals();
         let meanwhile = Meanwhile::default();
         self.walk(Box::new(UnderWay {
@@ -76,7 +76,7 @@ impl Core {
             now,
             changes,
             was_promised,
-            is_for_nobody_else: is_first || is_anew,
+            excludes_others: is_first || are_given_up,
             heard,
             ahead,
             arrivals,
@@ -119,7 +119,7 @@ impl Core {
         self.walks.unsettled = if has_moved { self.walks.unsettled.saturating_add(1) } else { 0 };
         self.planner.promises.forget_that_came(&ahead);
         self.carry_out(plan, arrivals);
-        self.promise_keeping().tell_who_is_lost(&heard);
+        self.promise_keeping().tell_lost_promises(&heard);
         self.agenda.lost = Lost::default();
         self.agenda.extended.clear();
         self.projecting().look_ahead_again();
@@ -163,7 +163,7 @@ impl Core {
         for first in plan.first_undated {
             self.promise_keeping().pass_by(&first);
         }
-        self.agenda.dirty.extend(self.planner.promises.take_drained_anew());
+        self.agenda.dirty.extend(self.planner.promises.take_newly_drained());
         self.promise_keeping().wake_for_promises();
         for (class, places) in arrivals {
             for place in places {
@@ -198,7 +198,7 @@ impl Core {
         }
         let concerned: Vec<JobId> = may_be_selected(&self.jobs, &self.planner, changed)
             .into_iter()
-            .filter(|id| self.sight().is_seen_anew(*id))
+            .filter(|id| self.sight().is_seen_again(*id))
             .collect();
         self.agenda.touched.extend(concerned);
         self.refreshing().refresh_touched();
@@ -220,8 +220,8 @@ impl Core {
                 }
                 self.telling().explain(class, &pending, &attempt);
                 let known =
-                    self.planner.queue.last_attempt(class).map(plan::Attempt::holds_nobody_up);
-                let changes = known != Some(attempt.holds_nobody_up());
+                    self.planner.queue.last_attempt(class).map(plan::Attempt::holds_up_no_other);
+                let changes = known != Some(attempt.holds_up_no_other());
                 self.planner.queue.remember(class, *attempt);
                 if changes {
                     self.slots().look_at_followers(class);

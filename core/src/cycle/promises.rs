@@ -111,7 +111,7 @@ impl Core {
                 }
                 let by = self.stays_by_wish(&was);
                 let cause = if by.is_some() { Delay::Edit } else { Delay::Capacity };
-                self.planner.promises.is_to_be_made_anew(pending, Late { cause, was, by });
+                self.planner.promises.must_be_made_again(pending, Late { cause, was, by });
             }
         }
         Ok(())

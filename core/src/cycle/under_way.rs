@@ -60,7 +60,7 @@ impl Core {
     /// Continues the walk under way, if there is one. Returns whether none is under way any more.
     pub(crate) fn go_on_walking(&mut self) -> bool {
         let Some(mut walk) = self.walks.under_way.take() else { return true };
-        let begun = self.start_who_came(&mut walk);
+        let begun = self.start_arrivals(&mut walk);
         // The decisions of a step leave at its end.
         if begun && walk.meanwhile.yields < YIELDS_MAX {
             walk.meanwhile.yields += 1;
@@ -105,7 +105,7 @@ impl Core {
 
     /// Starts the lone pods that have come since the walk began, if they fit. Returns whether one
     /// does.
-    fn start_who_came(&mut self, walk: &mut UnderWay) -> bool {
+    fn start_arrivals(&mut self, walk: &mut UnderWay) -> bool {
         let came = std::mem::take(&mut walk.meanwhile.came);
         if came.is_empty() {
             return false;
@@ -147,7 +147,7 @@ impl Core {
             || meanwhile.records.contains(&job.key);
         let is_known =
             meanwhile.tried.contains(&class) || self.planner.queue.last_attempt(class).is_some();
-        let is_for_the_walk = walk.is_for_nobody_else
+        let is_for_the_walk = walk.excludes_others
             || walk.walking.has_started(&pending)
             || self.queues.limits(place.queue()).is_some()
             || self.queues.policies().is_in_order(place.queue());

@@ -63,7 +63,7 @@ pub(crate) struct UnderWay {
     /// True if no pod may start beside it: it is the first walk of this process, or it repeats the
     /// promises that are not on record, and until it is over not every node is kept for its future
     /// job.
-    pub is_for_nobody_else: bool,
+    pub excludes_others: bool,
     /// The requests with promises by an earlier leader that were heard of since the last walk.
     pub heard: Vec<PendingRequest>,
     /// The requests that had come in ahead of others since the last walk.
@@ -104,7 +104,7 @@ pub(crate) struct Audit {
     /// The number of looks so far.
     pub looks: u64,
     /// The earliest time at which the next job that contradicts itself may be rebuilt.
-    pub makes_anew_from: Time,
+    pub rebuilds_from: Time,
 }
 
 impl Audit {
@@ -116,7 +116,7 @@ impl Audit {
             last_job: None,
             unfinished: None,
             looks: 0,
-            makes_anew_from: Time(0),
+            rebuilds_from: Time(0),
         }
     }
 }

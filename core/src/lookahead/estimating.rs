@@ -88,7 +88,7 @@ impl Estimating<'_> {
     }
 
     fn wake_for_estimates(&mut self) {
-        if self.lookahead.estimates.is_anybody_waiting() {
+        if self.lookahead.estimates.has_waiting() {
             let at =
                 self.lookahead.estimates.next_write().max(self.clock.now.plus_millis(AGAIN_MILLIS));
             self.agenda.timers.wake(Timer::Estimates, at);

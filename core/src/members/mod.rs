@@ -117,7 +117,7 @@ impl Members<'_> {
         }
         self.slots().note_volumes(&uid);
         if has_begun {
-            self.slots().plan_foreign_end_anew(&uid);
+            self.slots().replan_foreign_end(&uid);
         }
         // A pod that existed when this process began, and was not just made, was reported by an
         // earlier one.
@@ -200,7 +200,7 @@ impl Members<'_> {
             if old.lifetime != pod.lifetime {
                 self.slots().plan_end_by_wish(job, &uid)?;
             } else if old.started != pod.started || had_slack {
-                self.slots().plan_end_anew(&uid)?;
+                self.slots().replan_end(&uid)?;
             }
             return Ok(());
         }

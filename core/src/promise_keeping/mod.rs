@@ -98,7 +98,7 @@ impl PromiseKeeping<'_> {
             {
                 (Delay::Capacity, None, None)
             }
-            Delay::Walltime | Delay::Capacity => match self.who_stays(&late.was, queue, id) {
+            Delay::Walltime | Delay::Capacity => match self.overstaying(&late.was, queue, id) {
                 Some(Stays::Extended(by)) => (Delay::Edit, Some(by), None),
                 Some(Stays::Overdue(named)) => {
                     let text = format!("{} outlived its planned end", reader.name(&named));
@@ -125,7 +125,7 @@ impl PromiseKeeping<'_> {
             Delay::Capacity => {
                 missing.unwrap_or_else(|| self.what_is_lost(&late.was.nodes, queue, &reader))
             }
-            Delay::Priority | Delay::Edit => self.who_did_it(cause, by, job, &reader),
+            Delay::Priority | Delay::Edit => self.changed_by(cause, by, job, &reader),
         };
         let seconds = start.map(|start| start.saturating_sub(late.was.start));
         let by_how_much = seconds.map_or("at an unknown time".to_owned(), |seconds| {
@@ -176,7 +176,7 @@ impl PromiseKeeping<'_> {
     }
 
     /// Names the job that came in ahead, or the change that a person has made.
-    fn who_did_it(
+    fn changed_by(
         &self,
         cause: Delay,
         by: Option<JobId>,
@@ -207,10 +207,10 @@ impl PromiseKeeping<'_> {
                 }
                 // Without queues that have their own policies, no job may have a reservation any
                 // more.
-                let nobody_is_promised = *self.queues.policies() == Policies::FirstComeFirstServed;
+                let has_no_promises = *self.queues.policies() == Policies::FirstComeFirstServed;
                 let text = self.agenda.lost.queue(&job.queue.name);
                 let text =
-                    text.or_else(|| self.agenda.lost.any_queue().filter(|_| nobody_is_promised));
+                    text.or_else(|| self.agenda.lost.any_queue().filter(|_| has_no_promises));
                 text.unwrap_or_else(|| "it was changed itself".to_owned())
             }
         }
@@ -218,7 +218,7 @@ impl PromiseKeeping<'_> {
 
     /// Finds the job or pod that stays longer than was planned, and so delays a promise on these
     /// nodes or within the limits of this queue. Leaves out job `but`, which has the promise.
-    fn who_stays(&self, was: &Kept, queue: Option<QueueId>, but: JobId) -> Option<Stays> {
+    fn overstaying(&self, was: &Kept, queue: Option<QueueId>, but: JobId) -> Option<Stays> {
         let nodes = &was.nodes;
         let extended = || {
             self.extended_on(nodes).or_else(|| self.extended_in_queue(queue?)).map(Stays::Extended)
@@ -452,7 +452,7 @@ impl PromiseKeeping<'_> {
     }
 
     /// Reports the promises of an earlier leader for which a walk has found no place.
-    pub(crate) fn tell_who_is_lost(&mut self, heard: &[PendingRequest]) {
+    pub(crate) fn tell_lost_promises(&mut self, heard: &[PendingRequest]) {
         for pending in heard {
             if let Some(late) = self.planner.promises.take_lost(pending) {
                 let done = self.tell_delay(pending.job(), &late, None);

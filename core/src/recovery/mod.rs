@@ -89,7 +89,7 @@ impl Recovery<'_> {
 
     /// Finds placed jobs that have not begun and have rules about spreading or nearness, so that
     /// their nodes stay undisturbed in this process too.
-    pub(crate) fn find_who_is_to_begin(&mut self) {
+    pub(crate) fn protect_placed_gangs(&mut self) {
         let placed = self.jobs.all.values().filter(|job| job.life == Lifecycle::Placed);
         let ids: Vec<JobId> = placed.map(|job| job.id).collect();
         for id in ids {

@@ -405,11 +405,11 @@ impl Refresh<'_> {
                 .planner
                 .queue
                 .key_of(&pending)
-                .is_some_and(|known| known.differs_by_who_repels(&key));
+                .is_some_and(|known| known.differs_by_repellers(&key));
             let is_new = self.planner.queue.put(place.clone(), key);
-            self.note_who_comes(&pending, &place, before, is_edited)?;
+            self.note_newcomers(&pending, &place, before, is_edited)?;
             if !is_new {
-                self.telling().tell_who_joins(&pending)?;
+                self.telling().tell_joining_pods(&pending)?;
             }
         }
         self.jobs.labelled.note(id, waiting.iter().map(|pod| &**pod));
@@ -424,7 +424,7 @@ impl Refresh<'_> {
     /// ahead of all behind it. A late entrant delays no other job: it could have come earlier, but
     /// for a gate, a hold or the limits of its queue, or it was there before and a pod of it had to
     /// be replaced. A job that other pods keep away since delays none either.
-    fn note_who_comes(
+    fn note_newcomers(
         &mut self,
         pending: &PendingRequest,
         place: &Place,
@@ -499,7 +499,7 @@ impl Refresh<'_> {
     /// Ends a job when none of its pods is left and no object will make more.
     fn notice_end(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        if self.jobs.live(job).next().is_some() || !lifetimes::nobody_makes_more(self.jobs, job) {
+        if self.jobs.live(job).next().is_some() || !lifetimes::makes_no_more(self.jobs, job) {
             return Ok(());
         }
         let failed = match &job.identity {

@@ -158,7 +158,7 @@ fn a_job_that_is_made_anew_is_where_it_was() {
     let before = (world.record("j").status.clone(), world.record("waits").status.clone());
     let ids: Vec<JobId> = world.core.jobs.all.keys().copied().collect();
     for id in ids {
-        world.core.make_anew(id);
+        world.core.rebuild_job(id);
         world.pass_seconds(60);
     }
     world.settle();

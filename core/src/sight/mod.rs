@@ -113,7 +113,7 @@ impl Sight<'_> {
 
     /// True if pods on nodes now repel other waiting pods of a job than when the job was last
     /// refreshed.
-    pub(crate) fn is_seen_anew(&self, id: JobId) -> bool {
+    pub(crate) fn is_seen_again(&self, id: JobId) -> bool {
         let Some(job) = self.jobs.all.get(&id) else { return false };
         let asking = self.asking();
         let differs = |member: &Member| {

@@ -72,7 +72,7 @@ impl Slots<'_> {
     /// Does the same for one pod.
     pub(crate) fn plan_end_by_wish(&mut self, id: JobId, uid: &Uid) -> Sound {
         let before = self.booked_end(uid);
-        self.plan_end_anew(uid)?;
+        self.replan_end(uid)?;
         if let (Some(before), Some(after)) = (before, self.booked_end(uid))
             && after.is_later_than(before)
         {
@@ -141,7 +141,7 @@ impl Slots<'_> {
             };
             if before != end {
                 for pod in self.bound_pods_of(&of_it) {
-                    let done = self.plan_end_anew(&pod);
+                    let done = self.replan_end(&pod);
                     self.agenda.heed(done);
                 }
                 self.jobs.waves.due.remove(&of_it);
@@ -188,7 +188,7 @@ impl Slots<'_> {
     }
 
     /// Books a running pod with its present planned end, if that differs from the booked one.
-    pub(crate) fn plan_end_anew(&mut self, uid: &Uid) -> Sound {
+    pub(crate) fn replan_end(&mut self, uid: &Uid) -> Sound {
         let member = self.jobs.members.known(uid)?;
         if !member.stage.is_bound() {
             return Ok(());
@@ -225,7 +225,7 @@ impl Slots<'_> {
     }
 
     /// Does the same for a pod of another scheduler.
-    pub(crate) fn plan_foreign_end_anew(&mut self, uid: &Uid) {
+    pub(crate) fn replan_foreign_end(&mut self, uid: &Uid) {
         // It may have ended since.
         let Some(pod) = self.occupancy.foreign.get(uid).map(|foreign| Arc::clone(&foreign.pod))
         else {

@@ -46,7 +46,7 @@ impl Slots<'_> {
             }
         }
         for (uid, leader) in followers {
-            self.tell_who_follows(id, &uid, &leader)?;
+            self.tell_followers(id, &uid, &leader)?;
         }
         Ok(leaders)
     }
@@ -55,9 +55,9 @@ impl Slots<'_> {
     /// is known.
     pub(crate) fn is_waited_for(&self, id: JobId, uid: &Uid) -> bool {
         let pending = PendingRequest::Member(id, uid.clone());
-        let holds_nobody_up =
-            self.planner.queue.last_attempt_of(&pending).is_some_and(Attempt::holds_nobody_up);
-        !holds_nobody_up || self.planner.promises.reservation(&pending).is_some()
+        let holds_up_no_other =
+            self.planner.queue.last_attempt_of(&pending).is_some_and(Attempt::holds_up_no_other);
+        !holds_up_no_other || self.planner.promises.reservation(&pending).is_some()
     }
 
     /// True if the place of one pod decides where another pod of its job may be; for slices, both
@@ -84,7 +84,7 @@ impl Slots<'_> {
         }
     }
 
-    fn tell_who_follows(&mut self, id: JobId, uid: &Uid, leader: &Uid) -> Sound {
+    fn tell_followers(&mut self, id: JobId, uid: &Uid, leader: &Uid) -> Sound {
         let of_leader = PendingRequest::Member(id, leader.clone());
         if self.planner.queue.last_attempt_of(&of_leader).is_none() {
             return Ok(());

@@ -269,7 +269,7 @@ impl Telling<'_> {
     }
 
     /// Reports to pods that have come to wait with others of their job why they wait.
-    pub(crate) fn tell_who_joins(&mut self, pending: &PendingRequest) -> Sound {
+    pub(crate) fn tell_joining_pods(&mut self, pending: &PendingRequest) -> Sound {
         let mut untold = self.waiting_pods(pending);
         untold.retain(|uid| {
             self.jobs.members.get(uid).is_some_and(|member| member.reported.is_none())

@@ -232,11 +232,11 @@ impl Capacity for Foreseen<'_> {
         self.failures.rules_out(request)
     }
 
-    fn tells_who_may_start(&self) -> bool {
+    fn knows_candidates(&self) -> bool {
         self.failures.only_shape().is_some()
     }
 
-    fn next_who_may_start(&self, behind: &Place) -> Option<(Place, ClassId)> {
+    fn next_candidate(&self, behind: &Place) -> Option<(Place, ClassId)> {
         let shape = self.failures.only_shape()?;
         self.firsts.next(behind, |need| self.failures.rules_out_need(shape, need)).cloned()
     }

@@ -201,8 +201,8 @@ pub fn follow(
     Planner { queue, promises, ledger, .. }: &mut Planner,
     now: Time,
 ) -> Vec<(PendingRequest, Allocations)> {
-    promises.forget_who_came();
-    drop(promises.take_drained_anew());
+    promises.forget_came_ahead();
+    drop(promises.take_newly_drained());
     plan::confirm(queue, plan.confirmed);
     for first in plan.first_undated {
         promises.pass_by(&first, now);

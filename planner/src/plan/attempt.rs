@@ -301,7 +301,7 @@ impl Attempt {
     }
 
     /// Others need not wait for it to start.
-    pub fn holds_nobody_up(&self) -> bool {
+    pub fn holds_up_no_other(&self) -> bool {
         self.is_hopeless()
             || matches!(self.outcome, Outcome::PassedOver | Outcome::NodesAway | Outcome::NotFound)
     }

@@ -253,13 +253,13 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     /// one that may start.
     fn next_behind(&mut self, place: &Place) -> Option<(Place, ClassId)> {
         let queue = self.queue;
-        let is_anybody_to_wait_otherwise = queue.queues().any(|of| {
+        let would_others_wait = queue.queues().any(|of| {
             Depths::for_queue(self.depths, of).in_order || self.may_reserve_in(of, place)
         });
-        if is_anybody_to_wait_otherwise {
+        if would_others_wait {
             return queue.next_head(place).map(|(next, class)| (next.clone(), class));
         }
-        self.capacity.next_who_may_start(place)
+        self.capacity.next_candidate(place)
     }
 
     // --- queues in which no request overtakes ---
@@ -512,7 +512,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         if let Some((place, _)) = self.queue.place_of(pending) {
             let queue = self.holds.of(place.queue());
             queue.reservations += 1;
-            queue.is_anybody_blocked = true;
+            queue.has_blocked = true;
         }
     }
 
@@ -537,10 +537,10 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     fn be_passed_by(&mut self, place: &Place, waits: Waits) {
         let pending = place.request();
         let queue = self.holds.of(place.queue());
-        if !queue.is_anybody_blocked && waits == Waits::ForUnknown {
+        if !queue.has_blocked && waits == Waits::ForUnknown {
             self.plan.first_undated.push(pending.clone());
         }
-        queue.is_anybody_blocked = true;
+        queue.has_blocked = true;
         self.capacity.inherit_patience(pending, place.queue());
         let is_strict = self.depths(place).is_strict;
         if !is_strict && self.capacity.may_be_passed_by(pending) {
@@ -608,7 +608,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             }
         }
         for (other, class, late) in in_the_way {
-            self.make_anew(&other, class, late);
+            self.promise_elsewhere(&other, class, late);
         }
         match booking {
             Booking::Now(slots) => {
@@ -642,7 +642,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     }
 
     /// Makes a reservation again after its room was taken.
-    fn make_anew(&mut self, pending: &PendingRequest, class: ClassId, late: Late) {
+    fn promise_elsewhere(&mut self, pending: &PendingRequest, class: ClassId, late: Late) {
         // Its job may have no demand any more.
         let Some(request) = self.requests.request(pending) else { return };
         let nodes = self.free(&request);

@@ -81,9 +81,9 @@ pub trait Capacity {
     /// True if it can list the requests that are not ruled out, without visiting the others. It may
     /// say so only if every request that it rules out waits for work with a known end, and no
     /// request comes in ahead of others or is put off.
-    fn tells_who_may_start(&self) -> bool;
+    fn knows_candidates(&self) -> bool;
     /// Returns, if it can, the next first of a class behind this place that it does not rule out.
-    fn next_who_may_start(&self, behind: &Place) -> Option<(Place, ClassId)>;
+    fn next_candidate(&self, behind: &Place) -> Option<(Place, ClassId)>;
 }
 
 /// A limit that keeps a request from starting now.

@@ -23,7 +23,7 @@ pub struct HeldNodes {
     /// away, come after them.
     beginning: Vec<Beginning>,
     /// True if requests were kept off nodes by these.
-    has_anybody_to_come_after: Cell<bool>,
+    has_followers: Cell<bool>,
     of_queues: BTreeMap<QueueId, InQueue>,
     /// The place that the walk has come to.
     end: Option<Place>,
@@ -60,7 +60,7 @@ pub(super) struct Left {
 pub(super) struct InQueue {
     /// The number of reservations.
     pub(super) reservations: usize,
-    pub(super) is_anybody_blocked: bool,
+    pub(super) has_blocked: bool,
     /// The request that waits in a queue where no request overtakes.
     pub(super) head: Option<Place>,
 }
@@ -69,12 +69,8 @@ impl HeldNodes {
     /// Returns the state at the beginning of a walk: it holds nothing, except for requests that
     /// have not begun since the last one.
     pub(super) fn after(last: &Self) -> Self {
-        let has_anybody_to_come_after = last.has_anybody_to_come_after.clone();
-        HeldNodes {
-            beginning: last.beginning.clone(),
-            has_anybody_to_come_after,
-            ..HeldNodes::default()
-        }
+        let has_followers = last.has_followers.clone();
+        HeldNodes { beginning: last.beginning.clone(), has_followers, ..HeldNodes::default() }
     }
 
     /// Notes that a request has slots on these nodes and has not begun.
@@ -91,8 +87,7 @@ impl HeldNodes {
 
     /// Others wait for this one to begin, or may.
     pub fn is_waited_for(&self, pending: &PendingRequest) -> bool {
-        self.has_anybody_to_come_after.get()
-            && self.beginning.iter().any(|one| one.who.contains(pending))
+        self.has_followers.get() && self.beginning.iter().any(|one| one.who.contains(pending))
     }
 
     /// Keeps only the requests that have not begun.
@@ -102,7 +97,7 @@ impl HeldNodes {
             !one.who.is_empty()
         });
         if self.beginning.is_empty() {
-            self.has_anybody_to_come_after.set(false);
+            self.has_followers.set(false);
         }
     }
 
@@ -143,7 +138,7 @@ impl HeldNodes {
         capacity: &mut C,
     ) -> Left {
         let mut spares = None;
-        let around = self.around_those_who_ask(request, capacity);
+        let around = self.around_askers(request, capacity);
         let nodes = request.groups.iter().zip(open).map(|(group, open)| {
             let mut left = self.left_of(open);
             let mut closed = Vec::new();
@@ -166,7 +161,7 @@ impl HeldNodes {
 
     /// Returns the nodes where pods of a request would keep a holder away from its nodes, since the
     /// holder is to be apart from it, or spread among pods like its own, or near to them.
-    fn around_those_who_ask<C: Capacity>(
+    fn around_askers<C: Capacity>(
         &self,
         request: &Request,
         capacity: &mut C,
@@ -202,7 +197,7 @@ impl HeldNodes {
             }
         }
         if around[of_holders..].iter().any(|(nodes, _)| !nodes.is_empty()) {
-            self.has_anybody_to_come_after.set(true);
+            self.has_followers.set(true);
         }
         around
     }
@@ -215,9 +210,7 @@ impl HeldNodes {
         capacity: &mut C,
     ) -> Cow<'_, RankSet> {
         let mut closed = Cow::Borrowed(&self.held);
-        for (nodes, _) in
-            request.iter().flat_map(|request| self.around_those_who_ask(request, capacity))
-        {
+        for (nodes, _) in request.iter().flat_map(|request| self.around_askers(request, capacity)) {
             closed.to_mut().union_with(&nodes);
         }
         closed

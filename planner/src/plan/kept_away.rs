@@ -137,13 +137,13 @@ pub(super) fn nodes_waited_for(
 ) -> Option<RankSet> {
     let is_not_found = *outcome == Outcome::NotFound;
     let nodes: Vec<RankSet> = request.groups.iter().map(|group| room.some_day(group)).collect();
-    let is_anybody_in_the_way = nodes != open;
+    let are_others_in_the_way = nodes != open;
     if request.needs_a_trial() {
-        return (is_not_found || is_anybody_in_the_way)
+        return (is_not_found || are_others_in_the_way)
             .then(|| together::waited_for(room, request, &nodes))?;
     }
     let may_be_apart = is_not_found && request.groups.iter().any(Group::repels_pods);
-    if nodes.iter().any(RankSet::is_empty) || !(is_anybody_in_the_way || may_be_apart) {
+    if nodes.iter().any(RankSet::is_empty) || !(are_others_in_the_way || may_be_apart) {
         return None;
     }
     let sieve = Sieve::of(request, &nodes, room);
@@ -151,7 +151,7 @@ pub(super) fn nodes_waited_for(
     match forecast_on(room, request, &nodes, sieve.as_ref(), &all.iter().collect::<Vec<_>>()) {
         // There is room for its pods, and still no way was found: the end of other pods does
         // not help.
-        Forecast::Now if !is_anybody_in_the_way => None,
+        Forecast::Now if !are_others_in_the_way => None,
         Forecast::Now | Forecast::At(_) | Forecast::Eventually => {
             Some(room.eligible(request, &nodes))
         }

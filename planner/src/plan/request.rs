@@ -305,7 +305,7 @@ impl Request {
 
 impl RequestKey {
     /// True if their demands are equal, but other pods keep theirs away.
-    pub fn differs_by_who_repels(&self, other: &Self) -> bool {
+    pub fn differs_by_repellers(&self, other: &Self) -> bool {
         let alone = |key: &Self| {
             let mut key = key.clone();
             key.slots.iter_mut().for_each(|slot| slot.stance.repelled_by.clear());

@@ -66,11 +66,11 @@ macro_rules! without_rules {
             false
         }
 
-        fn tells_who_may_start(&self) -> bool {
+        fn knows_candidates(&self) -> bool {
             false
         }
 
-        fn next_who_may_start(&self, _: &Place) -> Option<(Place, ClassId)> {
+        fn next_candidate(&self, _: &Place) -> Option<(Place, ClassId)> {
             None
         }
     };

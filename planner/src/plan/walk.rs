@@ -45,7 +45,7 @@ impl<S> Walking<S> {
         let (heads, is_found_on_the_way) = match policies {
             Policies::FirstComeFirstServed => (in_order::heads(queue, news), false),
             Policies::PerQueue(_) => {
-                let is_found_on_the_way = news == News::Anything && capacity.tells_who_may_start();
+                let is_found_on_the_way = news == News::Anything && capacity.knows_candidates();
                 (backfill::heads(queue, capacity, news, is_found_on_the_way), is_found_on_the_way)
             }
         };

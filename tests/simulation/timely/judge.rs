@@ -326,7 +326,7 @@ impl Timely<'_> {
         let waiting: Vec<(Arc<str>, Job)> =
             self.waiting().into_iter().map(|(name, job)| (Arc::clone(name), job.clone())).collect();
         let (mut held, mut held_for, mut dated) = (BTreeSet::new(), Vec::new(), 0);
-        let mut is_anybody_blocked = false;
+        let mut has_blocked = false;
         for (name, job) in &waiting {
             let said = self.said(job);
             let start = said.as_ref().and_then(|(start, _)| *start);
@@ -382,13 +382,13 @@ impl Timely<'_> {
                 (None, _) => {
                     // A promise to a job further behind is also a reason to wait, and then the job
                     // counts as passed by no other.
-                    let waits_for_others = is_anybody_blocked || is_kept_from_some;
+                    let waits_for_others = has_blocked || is_kept_from_some;
                     self.judge_undated(name, job, waits_for_others, &own, (&held, &held_for))?;
                     held_for.extend(self.places(job, &own));
                     held.extend(own);
                 }
             }
-            is_anybody_blocked |=
+            has_blocked |=
                 start.is_some() || self.could_start_one_day(job, &self.usable_some_day(job));
         }
         Ok(())
@@ -425,7 +425,7 @@ impl Timely<'_> {
         &mut self,
         name: &Arc<str>,
         job: &Job,
-        is_anybody_blocked: bool,
+        has_blocked: bool,
         own: &BTreeSet<NodeName>,
         (held, held_for): (&BTreeSet<NodeName>, &[(NodeName, Arc<Pod>)]),
     ) -> Result<(), Violation> {
@@ -434,7 +434,7 @@ impl Timely<'_> {
         if self.cpu_max.is_some() || !self.could_start_one_day(job, &usable) {
             return Ok(());
         }
-        if !is_anybody_blocked {
+        if !has_blocked {
             let job = self.jobs.get_mut(name).expect("it waits");
             job.first_undated.get_or_insert(self.world.now);
         }

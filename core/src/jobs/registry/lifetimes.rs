@@ -130,7 +130,7 @@ pub(crate) fn was_given_up(jobs: &Jobs, job: &Job) -> bool {
 }
 
 /// True if no object will make more pods of a job.
-pub(crate) fn nobody_makes_more(jobs: &Jobs, job: &Job) -> bool {
+pub(crate) fn makes_no_more(jobs: &Jobs, job: &Job) -> bool {
     let namespace = &job.key.namespace;
     let done =
         |uid: &Uid| jobs.controllers.get(namespace, uid).is_none_or(|made_by| made_by.finished);

@@ -132,7 +132,7 @@ impl Estimates {
         }
     }
 
-    pub(crate) fn is_anybody_waiting(&self) -> bool {
+    pub(crate) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 

@@ -451,7 +451,7 @@ impl Crowd {
     }
 
     /// Forgets the pods to be apart from that have an end, or are only nominated to a node.
-    pub(super) fn forget_who_passes(&mut self) {
+    pub(super) fn keep_endless(&mut self) {
         self.apart.clone_from(&self.apart_for_ever);
         self.nominees.forget(|part| matches!(part, Part::Apart(_)));
     }

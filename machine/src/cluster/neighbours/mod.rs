@@ -382,9 +382,9 @@ impl Neighbours {
 
     /// Forgets that pods with an end keep others away. None of the present pods may leave after
     /// that.
-    pub(super) fn forget_who_passes(&mut self) {
-        self.repellers.forget_who_passes();
-        self.crowds.iter_mut().for_each(Crowd::forget_who_passes);
+    pub(super) fn keep_endless(&mut self) {
+        self.repellers.keep_endless();
+        self.crowds.iter_mut().for_each(Crowd::keep_endless);
     }
 
     /// Stops counting pods with an end among those that pods of a class are to be near to, or

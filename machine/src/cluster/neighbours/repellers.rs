@@ -193,7 +193,7 @@ impl Repellers {
     }
 
     /// Forgets the terms of pods with an end: only pods that never end repel others.
-    pub(super) fn forget_who_passes(&mut self) {
+    pub(super) fn keep_endless(&mut self) {
         self.terms.clone_from(&self.endless);
     }
 

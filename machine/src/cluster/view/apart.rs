@@ -55,7 +55,7 @@ impl Cluster {
     pub fn without_passing(&self) -> Cluster {
         let mut cluster = self.clone();
         cluster.taken.keep_for_ever();
-        cluster.neighbours.forget_who_passes();
+        cluster.neighbours.keep_endless();
         cluster
     }
 
@@ -67,7 +67,7 @@ impl Cluster {
 
     fn volumes_for_ever(&self) -> Volumes {
         let mut volumes = Volumes::clone(&self.volumes);
-        volumes.forget_who_passes(&self.neighbours.endless());
+        volumes.keep_endless(&self.neighbours.endless());
         volumes
     }
 

@@ -255,7 +255,7 @@ impl Volumes {
 
     /// Takes all pods but these off their nodes, and detaches the volumes that no other pod there
     /// uses. The choices stay.
-    pub fn forget_who_passes(&mut self, endless: &HashSet<Uid>) {
+    pub fn keep_endless(&mut self, endless: &HashSet<Uid>) {
         let passing = self.users.places.iter().filter(|(uid, _)| !endless.contains(*uid));
         let passing: Vec<(Uid, NodeName)> =
             passing.map(|(uid, (node, _))| (uid.clone(), node.clone())).collect();

@@ -7,11 +7,77 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{Job, JobStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::metadata::{self, InvalidObject};
-use super::{
-    Controller, OwnerKind, ShapeInterner, Suspension, Time, exclusive, group, levels,
-    scheduling_group, suspension, walltime,
-};
+use crate::exclusive;
+use crate::group;
+use crate::levels;
+use crate::levels::LevelRules;
+use crate::metadata::{self, InvalidObject};
+use crate::object::OwnerKind;
+use crate::object::{ObjectRef, Owner};
+use crate::pod::GroupLabels;
+use crate::scheduling_group;
+use crate::shape::ShapeInterner;
+use crate::suspension;
+use crate::suspension::Suspension;
+use crate::time::Time;
+use crate::unsupported::Unsupported;
+use crate::walltime;
+use crate::walltime::Lifetime;
+
+/// An object that makes pods: a Job, ReplicaSet, Deployment or StatefulSet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Controller {
+    /// Its identity.
+    pub id: ObjectRef,
+    /// Its kind; never [`OwnerKind::Other`].
+    pub kind: OwnerKind,
+    /// Its own controller (a ReplicaSet's Deployment; a Job's CronJob).
+    pub owner: Option<Owner>,
+    /// `metadata.creationTimestamp`.
+    pub created: Time,
+    /// The number of pods that it wants at once: min(parallelism, completions - succeeded) of a Job
+    /// (0 once it is finished or suspended), `spec.replicas` of the others.
+    pub wants: u32,
+    /// The number of pods that it can have at once before any of them is ready: like `wants` at the
+    /// start (so before any success), but 1 for a StatefulSet with podManagementPolicy
+    /// OrderedReady.
+    pub can_start_together: u32,
+    /// A Job's `status.succeeded`; 0 for the others.
+    pub succeeded: u32,
+    /// A Job's `spec.completions`, if it has one.
+    pub completions: Option<u32>,
+    /// A Job's `spec.parallelism` (1 if absent); replicas of the others.
+    pub parallelism: u32,
+    /// True if the Job has the condition Complete or Failed.
+    pub finished: bool,
+    /// True if the Job has the condition Failed (or FailureTarget).
+    pub failed: bool,
+    /// Its known end: a Job's `activeDeadlineSeconds` counted from `status.startTime` (an instant).
+    pub deadline: Option<Time>,
+    /// A Job's `activeDeadlineSeconds`.
+    pub deadline_secs: Option<u64>,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// The group that the labels of its pod template name: its pods are members of that group, also
+    /// those that it has not made yet.
+    pub group: Option<GroupLabels>,
+    /// The queue that the object's label names.
+    pub queue: Option<Arc<str>>,
+    /// The walltime annotation of the object ([`Lifetime::Seconds`], or [`Lifetime::Endless`] for
+    /// `unlimited`); the error is about an unusable value (and names the annotation).
+    pub walltime: Option<Result<Lifetime, String>>,
+    /// The object's rules about levels of the machine, for those of its pods that have none
+    /// themselves; the error is about an unusable annotation.
+    pub levels: Result<LevelRules, Unsupported>,
+    /// True if the object asks for nodes alone for its pods; `None` without the annotation; the
+    /// error is about an unusable value.
+    pub exclusive: Result<Option<bool>, Unsupported>,
+    /// The part of a Job about Kubernetes' own groups for which it is refused.
+    pub scheduling: Option<Unsupported>,
+    /// The state of Fluxqueue's suspension, of a Job that it has had suspended and that has not
+    /// ended.
+    pub suspension: Option<Suspension>,
+}
 
 impl Controller {
     /// Reads a Job.
@@ -158,7 +224,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::Lifetime;
+    use crate::walltime::Lifetime;
 
     fn job(spec: &Value, status: &Value) -> Controller {
         let mut spec = spec.clone();

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use fluxqueue_api::text::KEY_BYTES_MAX;
 use k8s_openapi::api::resource::v1::DeviceClass as KubeDeviceClass;
 
-use super::{InvalidObject, ResourceName, Uid, metadata};
+use crate::ids::Uid;
+use crate::metadata;
+use crate::metadata::InvalidObject;
+use crate::resources::ResourceName;
 
 /// What stands in front of the name of a class in the extended resource that every class stands
 /// behind.

@@ -4,8 +4,8 @@ use fluxqueue_api::names::EXCLUSIVE;
 use fluxqueue_api::text;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::Unsupported;
-use super::metadata::annotation;
+use crate::metadata::annotation;
+use crate::unsupported::Unsupported;
 
 /// The path of the annotation.
 pub const FIELD: &str = "metadata.annotations[fluxqueue/exclusive]";

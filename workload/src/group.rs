@@ -6,8 +6,8 @@ use std::sync::Arc;
 use fluxqueue_api::names::GROUP_LABELS;
 use fluxqueue_api::text;
 
-use super::metadata::label_value;
-use super::{GroupLabels, Pod};
+use crate::metadata::label_value;
+use crate::pod::{GroupLabels, Pod};
 
 /// The largest group. More pods than a cluster can run is a typing error.
 pub const GROUP_SIZE_MAX: u32 = 100_000;

@@ -14,8 +14,8 @@ use fluxqueue_api::names::{
 use fluxqueue_api::text::{self, KEY_BYTES_MAX, NAME_BYTES_MAX};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::Unsupported;
-use super::metadata::annotation;
+use crate::metadata::annotation;
+use crate::unsupported::Unsupported;
 
 /// Kueue's annotation: all pods of a pod set, which is a role here, are within one domain of the
 /// level with this node label.

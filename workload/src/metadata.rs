@@ -7,7 +7,9 @@ use std::sync::Arc;
 use fluxqueue_api::text::{self, KEY_BYTES_MAX, NAME_BYTES_MAX};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time as KubeTime};
 
-use super::{ObjectKey, ObjectRef, Owner, OwnerKind, Time, Uid};
+use crate::ids::Uid;
+use crate::object::{ObjectKey, ObjectRef, Owner, OwnerKind};
+use crate::time::Time;
 
 /// Labels, sorted by key.
 pub type Labels = Arc<[(Arc<str>, Arc<str>)]>;

@@ -1,254 +1,194 @@
-//! Reads pods: every pod of the cluster, of any scheduler.
-//!
-//! A pod is never lost over a field that cannot be read. It is kept with the fields that could be
-//! read, and an entry in [`Pod::unsupported`] names the others: so it is refused while it waits,
-//! and counted once it is on a node.
+//! A pod, as the core sees it.
 
+use crate::ids::NodeName;
+use crate::levels::LevelRules;
+use crate::metadata;
+use crate::object::{ObjectRef, Owner, OwnerKind};
+use crate::shape::Shape;
+use crate::storage::PodClaim;
+use crate::time::Time;
+use crate::unsupported::Unsupported;
+use crate::walltime::Lifetime;
 use std::sync::Arc;
 
-use fluxqueue_api::{names, text};
-use k8s_openapi::api::core::v1::{
-    ContainerStatus, Pod as KubePod, PodCondition, PodSpec, PodStatus,
-};
+/// A pod of any scheduler, reduced to the fields that placement depends on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pod {
+    /// `metadata.resourceVersion` of a pod without a node: writes to the pod name this version.
+    /// Later nothing is written to it any more, and changes of its status alone are no news.
+    pub resource_version: Option<Arc<str>>,
+    /// Its identity.
+    pub id: ObjectRef,
+    /// `spec.schedulerName`; which of them are ours is a setting of the core.
+    pub scheduler: Arc<str>,
+    /// `spec.nodeName`: where it is bound, or was put by its author.
+    pub node: Option<NodeName>,
+    /// `status.nominatedNodeName`, where another scheduler means to put it.
+    pub nominated: Option<NodeName>,
+    /// Its phase.
+    pub phase: Phase,
+    /// `metadata.deletionTimestamp` is set. It still uses its node until it is gone or terminal.
+    pub deleting: bool,
+    /// Names of `spec.schedulingGates`.
+    pub gates: Vec<Arc<str>>,
+    /// The controller owner, if it has one.
+    pub owner: Option<Owner>,
+    /// The group labels of the seeds, if it carries a pair of them (a group name without a size is
+    /// no group).
+    pub group: Option<GroupLabels>,
+    /// The PodGroup that `spec.schedulingGroup` names, of a pod that a Job made: whether the pod is
+    /// refused for that is up to the Job.
+    pub scheduling_group: Option<Arc<str>>,
+    /// `batch.kubernetes.io/job-completion-index`.
+    pub completion_index: Option<u32>,
+    /// `spec.priority` as resolved by the API server; 0 if absent.
+    pub priority: i32,
+    /// `metadata.creationTimestamp`.
+    pub created: Time,
+    /// The time at which it began to take its node: `status.startTime`, or that of its Binding.
+    /// `None` while that is not known.
+    pub started: Option<Time>,
+    /// The time at which the last of its containers ended, of a pod that has ended.
+    pub ended: Option<Time>,
+    /// `metadata.labels`, sorted by key: the anti-affinity of other pods is matched against them.
+    /// They are not part of the shape, since pods of one template differ in them (by a Job's
+    /// completion index, for example).
+    pub labels: metadata::Labels,
+    /// Its requests and constraints. Pods of one template share one value.
+    pub shape: Arc<Shape>,
+    /// Its own rules about levels of the machine, if it has any.
+    pub levels: LevelRules,
+    /// True if it asks for its node alone; `None` if it has no such annotation of its own.
+    pub exclusive: Option<bool>,
+    /// The claims that it mounts. They are not part of the shape, since pods of one template differ
+    /// in them.
+    pub claims: Vec<PodClaim>,
+    /// The time for which it takes its resources.
+    pub lifetime: Lifetime,
+    /// The time that it may take to stop on request, in seconds.
+    pub grace_secs: u64,
+    /// Required constraints that Fluxqueue does not honour: the pod is refused, and the first of
+    /// them is its reason.
+    pub unsupported: Vec<Unsupported>,
+    /// The names of preferences that are accepted but not honoured on this machine.
+    pub soft_ignored: Vec<&'static str>,
+    /// Its condition PodScheduled.
+    pub scheduled_condition: Option<ScheduledCondition>,
+    /// True if it stands in for a pod that a suspended Job will have: no API server knows it.
+    pub stands_in: bool,
+    /// The queue that it is charged to, as its Binding said; `None` while it has no node.
+    pub charged_queue: Option<Arc<str>>,
+}
 
-use super::metadata::{self, InvalidObject};
-use super::shape::ShapeInterner;
-use super::walltime;
-use super::{
-    Lifetime, Phase, Pod, ScheduledCondition, Shape, Time, Unsupported, constraints, exclusive,
-    group, levels, requests, scheduling_group, storage, unsupported,
-};
+/// A phase of `status.phase`, with what tells a refused pod from a failed one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phase {
+    /// Pending or Unknown.
+    Pending,
+    /// Running.
+    Running,
+    /// Succeeded.
+    Succeeded,
+    /// Failed by itself.
+    Failed,
+    /// Failed because the kubelet refused or evicted it; `reason` is `status.reason` (OutOfcpu,
+    /// Evicted, ...).
+    Refused {
+        /// `status.reason`.
+        reason: Arc<str>,
+    },
+    /// Failed because it was drained, preempted or deleted with its node (condition
+    /// DisruptionTarget): its kubelet had nothing against it.
+    Disrupted {
+        /// The reason of the condition.
+        reason: Arc<str>,
+    },
+}
 
-/// The name that the API server gives pods without one.
-const DEFAULT_SCHEDULER: &str = "default-scheduler";
+/// The labels by which the seeds form a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupLabels {
+    /// The group's name, unique in the namespace.
+    pub name: Arc<str>,
+    /// The number of pods that start together; the error is about an unusable value (and names the
+    /// label).
+    pub size: Result<u32, String>,
+}
 
-/// The default of `terminationGracePeriodSeconds`.
-const GRACE_SECONDS: u64 = 30;
-
-const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
-
-/// The most fields of one pod that are reported as unreadable or unsupported; the pod's condition
-/// has the first, and admission names 10. The others come up once these are corrected.
-const UNSUPPORTED_MAX: usize = 16;
-
-/// Reasons in `status.reason` of a Failed pod by which a kubelet refuses or evicts it, besides
-/// `OutOf<resource>`. `DeadlineExceeded` is not among them: that pod had its time.
-const REFUSAL_REASONS: [&str; 23] = [
-    "AppArmor",
-    "EmptyPodSharedPoolError",
-    "Evicted",
-    "InitContainerRestartPolicyForbidden",
-    "InvalidNodeInfo",
-    "NodeAffinity",
-    "NodeLost",
-    "NodeName",
-    "NodePorts",
-    "NodeShutdown",
-    "PodLevelResourcesNotSupported",
-    "PodOSNotSupported",
-    "PodOSSelectorNodeLabelDoesNotMatch",
-    "Preempting",
-    "SMTAlignmentError",
-    "Shutdown",
-    "SupplementalGroupsPolicyNotSupported",
-    "SysctlForbidden",
-    "TaintToleration",
-    "Terminated",
-    "TopologyAffinityError",
-    "UnexpectedAdmissionError",
-    "VolumeAttachmentLimitExceeded",
-];
-
-/// Reasons that a kubelet gives when it does not know its own. The reason of the condition
-/// DisruptionTarget where the kubelet ends a pod for the sake of its node.
-const DISRUPTED_BY_KUBELET: &str = "TerminationByKubelet";
-const REFUSAL_REASONS_UNKNOWN: [&str; 2] = ["UnexpectedPredicateFailureType", "UnknownReason"];
+/// The pod condition PodScheduled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScheduledCondition {
+    /// `status == "True"`.
+    pub scheduled: bool,
+    /// The reason.
+    pub reason: String,
+    /// The message.
+    pub message: String,
+}
 
 impl Pod {
-    /// Reads a pod. Fails only without a name, namespace or uid.
-    pub fn from_kubernetes(
-        pod: &KubePod,
-        interner: &mut ShapeInterner,
-    ) -> Result<Pod, InvalidObject> {
-        let meta = &pod.metadata;
-        let id = metadata::object_ref("Pod", meta)?;
-        let no_spec = PodSpec::default();
-        let spec = pod.spec.as_ref().unwrap_or(&no_spec);
-        let no_status = PodStatus::default();
-        let status = pod.status.as_ref().unwrap_or(&no_status);
-
-        let requests = requests::of_pod(pod);
-        let owner = metadata::owner(meta);
-        let mut unsupported = unsupported::required(spec);
-        let group_of_kubernetes =
-            scheduling_group::of_pod(spec, owner.as_ref()).unwrap_or_else(|refused| {
-                unsupported.push(refused);
-                None
-            });
-        unsupported.extend(requests.problems);
-        let lifetime = lifetime(pod, spec, &mut unsupported);
-        let levels = levels::of_object(meta).unwrap_or_else(|wrong| {
-            unsupported.push(wrong);
-            None
-        });
-        let exclusive = exclusive::of_object(meta).unwrap_or_else(|wrong| {
-            unsupported.push(wrong);
-            None
-        });
-        let labels: metadata::Labels = metadata::sorted(meta.labels.as_ref()).collect();
-        let constraints = constraints::of_spec(spec, &id.key.namespace, &labels);
-
-        let waits = spec.node_name.as_deref().is_none_or(str::is_empty);
-        unsupported.truncate(UNSUPPORTED_MAX);
-        Ok(Pod {
-            resource_version: meta.resource_version.as_deref().filter(|_| waits).map(Arc::from),
-            scheduler: spec
-                .scheduler_name
-                .as_deref()
-                .filter(|name| !name.is_empty())
-                .map_or_else(|| DEFAULT_SCHEDULER.into(), |name| text::name(name).into()),
-            node: non_empty(spec.node_name.as_ref()),
-            nominated: non_empty(status.nominated_node_name.as_ref()),
-            phase: phase(status),
-            deleting: meta.deletion_timestamp.is_some(),
-            gates: spec
-                .scheduling_gates
-                .iter()
-                .flatten()
-                .map(|gate| gate.name.as_str().into())
-                .collect(),
-            owner,
-            group: group::of_labels(meta.labels.as_ref()),
-            scheduling_group: group_of_kubernetes,
-            completion_index: completion_index(pod),
-            priority: spec.priority.unwrap_or(0),
-            created: metadata::time(meta.creation_timestamp.as_ref()),
-            started: started(status),
-            ended: ended(status),
-            labels,
-            shape: interner.intern(Shape { requests: requests.total, constraints }),
-            levels,
-            exclusive,
-            claims: storage::claims_of(spec, &id.key.name),
-            lifetime,
-            grace_secs: grace_secs(spec),
-            unsupported,
-            soft_ignored: Vec::new(),
-            scheduled_condition: condition(status, "PodScheduled").map(scheduled_condition),
-            stands_in: false,
-            charged_queue: metadata::annotation(meta, names::CHARGED_QUEUE)
-                .filter(|queue| !waits && !queue.is_empty())
-                .map(Arc::from),
+    /// Makes a pod without a node, created at the beginning of time, and without anything else: no
+    /// owner, group, gates, labels or priority, no known end, and no time to stop.
+    pub fn waiting(id: ObjectRef, scheduler: Arc<str>, shape: Arc<Shape>) -> Self {
+        Pod {
+            resource_version: None,
             id,
-        })
-    }
-}
-
-fn phase(status: &PodStatus) -> Phase {
-    match status.phase.as_deref() {
-        Some("Running") => Phase::Running,
-        Some("Succeeded") => Phase::Succeeded,
-        Some("Failed") => refusal(status).or_else(|| disruption(status)).unwrap_or(Phase::Failed),
-        _ => Phase::Pending,
-    }
-}
-
-/// Returns the time at which the kubelet took the pod up, or that of the Binding before that.
-fn started(status: &PodStatus) -> Option<Time> {
-    let bound = || condition(status, "PodScheduled").filter(|condition| condition.status == "True");
-    let at = status.start_time.as_ref().or_else(|| bound()?.last_transition_time.as_ref())?;
-    Some(metadata::time(Some(at)))
-}
-
-fn ended(status: &PodStatus) -> Option<Time> {
-    if !matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
-        return None;
-    }
-    // One that its kubelet refused has no containers: it ended when it was taken up.
-    let containers = [&status.container_statuses, &status.init_container_statuses]
-        .into_iter()
-        .flatten()
-        .flatten();
-    let at =
-        |status: &ContainerStatus| status.state.as_ref()?.terminated.as_ref()?.finished_at.clone();
-    containers.filter_map(at).map(|at| metadata::time(Some(&at))).max().or_else(|| started(status))
-}
-
-/// Returns the phase of a failed pod that its kubelet refused or evicted.
-fn refusal(status: &PodStatus) -> Option<Phase> {
-    let reason = status.reason.as_deref().unwrap_or_default();
-    let known = REFUSAL_REASONS.contains(&reason) || REFUSAL_REASONS_UNKNOWN.contains(&reason);
-    (known || reason.starts_with("OutOf"))
-        .then(|| Phase::Refused { reason: text::name(reason).into() })
-}
-
-/// Returns the phase of a failed pod that was disrupted, whatever its containers made of that
-/// (KEP-3329). The kubelet itself is one of the disruptors.
-fn disruption(status: &PodStatus) -> Option<Phase> {
-    let disrupted =
-        condition(status, "DisruptionTarget").filter(|condition| condition.status == "True")?;
-    let by = disrupted.reason.as_deref().filter(|by| !by.is_empty()).unwrap_or("DisruptionTarget");
-    let reason = Arc::from(&*text::name(by));
-    Some(if by == DISRUPTED_BY_KUBELET {
-        Phase::Refused { reason }
-    } else {
-        Phase::Disrupted { reason }
-    })
-}
-
-/// Returns how long the pod takes its resources: by its annotation, else its deadline, else its
-/// restart policy.
-fn lifetime(pod: &KubePod, spec: &PodSpec, unsupported: &mut Vec<Unsupported>) -> Lifetime {
-    match walltime::of_object(&pod.metadata) {
-        Some(Ok(lifetime)) => return lifetime,
-        Some(Err(message)) => {
-            let field = format!("metadata.annotations[{}]", fluxqueue_api::names::WALLTIME);
-            unsupported.push(Unsupported { field, message });
+            scheduler,
+            node: None,
+            nominated: None,
+            phase: Phase::Pending,
+            deleting: false,
+            gates: Vec::new(),
+            owner: None,
+            group: None,
+            scheduling_group: None,
+            completion_index: None,
+            priority: 0,
+            created: Time(0),
+            started: None,
+            ended: None,
+            labels: Arc::from([]),
+            shape,
+            levels: None,
+            exclusive: None,
+            claims: Vec::new(),
+            lifetime: Lifetime::Eventually,
+            grace_secs: 0,
+            unsupported: Vec::new(),
+            soft_ignored: Vec::new(),
+            scheduled_condition: None,
+            stands_in: false,
+            charged_queue: None,
         }
-        None => {}
     }
-    let deadline = spec.active_deadline_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-    match (deadline, spec.restart_policy.as_deref()) {
-        (Some(seconds), _) => Lifetime::Seconds(seconds),
-        (None, Some("Never" | "OnFailure")) => Lifetime::Eventually,
-        (None, _) => Lifetime::Endless,
-    }
-}
 
-/// Returns the grace period as a kubelet reads it: half a minute by default.
-fn grace_secs(spec: &PodSpec) -> u64 {
-    let said =
-        spec.termination_grace_period_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-    said.unwrap_or(GRACE_SECONDS)
-}
-
-/// Reads the completion index. Jobs set a label since 1.28, and an annotation always.
-fn completion_index(pod: &KubePod) -> Option<u32> {
-    let label = pod
-        .metadata
-        .labels
-        .as_ref()
-        .and_then(|labels| labels.get(COMPLETION_INDEX))
-        .map(String::as_str);
-    label.or_else(|| metadata::annotation(&pod.metadata, COMPLETION_INDEX))?.parse().ok()
-}
-
-fn condition<'a>(status: &'a PodStatus, name: &str) -> Option<&'a PodCondition> {
-    status.conditions.iter().flatten().find(|condition| condition.type_ == name)
-}
-
-fn scheduled_condition(condition: &PodCondition) -> ScheduledCondition {
-    ScheduledCondition {
-        scheduled: condition.status == "True",
-        reason: condition.reason.as_deref().map(text::name).unwrap_or_default().into_owned(),
-        message: condition.message.clone().map(text::into_message).unwrap_or_default(),
+    /// True if it belongs to its node, as the pods of a DaemonSet do and those that a kubelet
+    /// starts by itself: such pods are also where a job has its node alone.
+    pub fn stays_on_its_node(&self) -> bool {
+        let kind = self.owner.as_ref().map(|owner| &owner.kind);
+        matches!(kind, Some(OwnerKind::Other(kind)) if matches!(&**kind, "DaemonSet" | "Node"))
     }
 }
 
-fn non_empty<'a, T: From<&'a str>>(text: Option<&'a String>) -> Option<T> {
-    text.filter(|text| !text.is_empty()).map(|text| text.as_str().into())
+impl Pod {
+    /// True if the pod takes up room on the node that it is bound to.
+    pub fn uses_node(&self) -> bool {
+        self.node.is_some() && !self.phase.is_terminal()
+    }
+
+    /// Returns the value of a label.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        let at = self.labels.binary_search_by(|(key, _)| (**key).cmp(name)).ok()?;
+        Some(&self.labels[at].1)
+    }
 }
 
-#[cfg(test)]
-#[path = "pod_tests.rs"]
-mod tests;
+impl Phase {
+    /// True if the pod has ended and uses nothing any more.
+    pub fn is_terminal(&self) -> bool {
+        matches!(
+            self,
+            Phase::Succeeded | Phase::Failed | Phase::Refused { .. } | Phase::Disrupted { .. }
+        )
+    }
+}

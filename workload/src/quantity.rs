@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use fluxqueue_api::text;
 
-use crate::Resources;
+use crate::resources::Resources;
 
 /// The billionths in a unit.
 const NANOS: u128 = 1_000_000_000;

@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ResourceQuota;
 
-use super::{InvalidObject, ObjectRef, ResourceName, Resources, metadata, quantity};
+use crate::metadata;
+use crate::metadata::InvalidObject;
+use crate::object::ObjectRef;
+use crate::quantity;
+use crate::resources::{ResourceName, Resources};
 
 /// A ResourceQuota.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! The faults that keep a pod from being placed. The scheduler refuses the pod for them, and
 //! admission does so earlier in strict namespaces.
 
-use super::{Pod, Unsupported};
+use crate::pod::Pod;
+use crate::unsupported::Unsupported;
 
 /// A fault that the pod's author has to correct.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec, PodStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as KubeQuantity;
 
-use super::Unsupported;
-use super::quantity::{self, Quantity, QuantityError};
-use crate::Resources;
+use crate::quantity::{self, Quantity, QuantityError};
+use crate::resources::Resources;
+use crate::unsupported::Unsupported;
 
 /// The resources that a pod takes, and the quantities that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

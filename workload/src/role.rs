@@ -4,7 +4,7 @@
 //! The labels are those of the controllers that make such jobs, and Kueue's, with the same meaning
 //! as in Kueue.
 
-use super::Pod;
+use crate::pod::Pod;
 
 /// Labels with a role as value: of JobSets, of Kubeflow's jobs, of RayClusters. The first that is
 /// present counts.
@@ -70,7 +70,11 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{ObjectKey, ObjectRef, Resources, Shape, Uid, constraints::Constraints};
+    use crate::constraints::Constraints;
+    use crate::ids::Uid;
+    use crate::object::{ObjectKey, ObjectRef};
+    use crate::resources::Resources;
+    use crate::shape::Shape;
 
     fn pod(labels: &[(&str, &str)]) -> Pod {
         let id = ObjectRef { key: ObjectKey::new("ns", "p"), uid: Uid::from("u") };

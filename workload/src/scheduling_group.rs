@@ -16,7 +16,8 @@ use fluxqueue_api::text;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PodSchedulingGroup, PodSpec};
 
-use super::{Owner, OwnerKind, Unsupported};
+use crate::object::{Owner, OwnerKind};
+use crate::unsupported::Unsupported;
 
 /// The field of a pod that names its PodGroup.
 pub const FIELD: &str = "spec.schedulingGroup";
@@ -113,7 +114,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{Controller, Pod, ShapeInterner};
+    use crate::controller::Controller;
+    use crate::pod::Pod;
+    use crate::shape::ShapeInterner;
 
     /// A reference to the object that made a pod, of this kind.
     fn controller(version: &str, kind: &str) -> Value {

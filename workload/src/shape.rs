@@ -3,10 +3,19 @@
 //! Thousands of pods have equal requests: they share one value, which saves memory and lets the
 //! core compare shapes by address first.
 
+use crate::constraints::Constraints;
+use crate::resources::Resources;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::Shape;
+/// The requests and constraints of a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// The resources that it takes of a node, `pods: 1` included.
+    pub requests: Resources,
+    /// The nodes that it may use, and those that it prefers.
+    pub constraints: Constraints,
+}
 
 /// The most shapes that are remembered, by default.
 pub const SHAPES_MAX: usize = 10_000;

@@ -8,10 +8,43 @@ use k8s_openapi::api::core::v1::Pod as KubePod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 
-use super::{
-    Lifetime, ObjectRef, Owner, OwnerKind, Pod, ShapeInterner, Suspension, SuspensionPhase, Time,
-    metadata, template,
-};
+use crate::metadata;
+use crate::object::{ObjectRef, Owner, OwnerKind};
+use crate::pod::Pod;
+use crate::shape::ShapeInterner;
+use crate::template;
+use crate::time::Time;
+use crate::walltime::Lifetime;
+
+/// A Job that Fluxqueue has had suspended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Suspension {
+    /// The phase of the suspension.
+    pub phase: SuspensionPhase,
+    /// The form of its pods, as far as its template shows it.
+    pub sample: Pod,
+    /// The PriorityClass that they name.
+    pub priority_class: Option<Arc<str>>,
+    /// True if its pods have completion indexes.
+    pub is_indexed: bool,
+}
+
+/// The phase of a suspension for Fluxqueue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SuspensionPhase {
+    /// It carries the mark (`names::SUSPENDED`): it has to wait without pods.
+    Marked {
+        /// `metadata.resourceVersion`: writes to the Job name this version.
+        resource_version: Option<Arc<str>>,
+        /// `spec.suspend`. If false, a user has released it who may not.
+        is_suspended: bool,
+    },
+    /// Mark and suspension were removed together.
+    Released {
+        /// The time of the release (`names::RELEASED_AT`).
+        at: Time,
+    },
+}
 
 /// True if a Job carries our mark: then a suspension of it is ours.
 pub(super) fn is_marked(job: &Job) -> bool {
@@ -113,7 +146,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::Controller;
+    use crate::controller::Controller;
 
     fn read(annotations: &Value, more: &Value) -> Controller {
         let mut spec = json!({

@@ -72,7 +72,8 @@ mod tests {
 
     use super::*;
     use crate::constraints::Operator;
-    use crate::{Pod as ReadPod, ShapeInterner};
+    use crate::pod::Pod as ReadPod;
+    use crate::shape::ShapeInterner;
 
     #[test]
     fn keys_of_terms_become_requirements_and_ports_on_the_nodes_network_ports_of_the_node() {

@@ -2,7 +2,14 @@
 
 use k8s_openapi::api::core::v1::PodSpec;
 
-use super::Unsupported;
+/// A required constraint that is not supported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsupported {
+    /// JSON path in the pod, such as `spec.volumes[2].persistentVolumeClaim`.
+    pub field: String,
+    /// The reason, for the author of the pod.
+    pub message: String,
+}
 
 /// Required constraints that are not honoured.
 pub(super) fn required(spec: &PodSpec) -> Vec<Unsupported> {

@@ -8,8 +8,37 @@ use fluxqueue_api::names::WALLTIME;
 use fluxqueue_api::text;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::Lifetime;
-use super::metadata::annotation;
+use crate::metadata::annotation;
+
+/// The time for which a pod or job takes its resources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Lifetime {
+    /// It ends this many seconds after its start at the latest.
+    Seconds(u64),
+    /// It ends some day (a restart policy other than Always), at an unknown time.
+    Eventually,
+    /// A service: it has no end.
+    Endless,
+}
+
+impl Lifetime {
+    /// The longest time for which anything is planned, in seconds: twice the longest walltime, 200
+    /// years. A longer one, such as the largest `terminationGracePeriodSeconds`, counts as no known
+    /// end: dates after the year 9999 cannot even be written.
+    pub const SECS_MAX: u64 = 2 * WALLTIME_SECS_MAX;
+
+    /// Returns this lifetime, longer by this many seconds if it has a known end.
+    #[must_use]
+    pub fn plus_secs(self, more: u64) -> Self {
+        match self {
+            Lifetime::Seconds(seconds) => match seconds.saturating_add(more) {
+                sum @ ..=Self::SECS_MAX => Lifetime::Seconds(sum),
+                _ => Lifetime::Eventually,
+            },
+            other => other,
+        }
+    }
+}
 
 /// The longest walltime, in seconds: 100 years. More is a typing error, or means `unlimited`.
 pub const WALLTIME_SECS_MAX: u64 = 100 * 366 * 24 * 3600;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Volume;
 
-use crate::storage::{Attachable, replaced};
+use crate::storage::replaced::{self, Attachable};
 
 /// A disk that a pod names itself, without a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{
-    Constraints, HostPort, NamedNodes, NamespaceScope, NodeSelectorTerm, Operator, PodSelector,
-    Requirement,
+use super::of_pod::{Constraints, NamedNodes};
+use super::terms::{
+    HostPort, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, Requirement,
 };
 
 impl Constraints {

@@ -9,9 +9,11 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use super::{
-    Constraints, Disk, HostPort, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm,
-    Requirement, SpreadConstraint, Toleration,
+use super::disk::Disk;
+use super::of_pod::Constraints;
+use super::terms::{
+    HostPort, NamespaceScope, NodeSelectorTerm, Operator, PodSelector, PodTerm, Requirement,
+    SpreadConstraint, Toleration,
 };
 use crate::metadata::sorted;
 

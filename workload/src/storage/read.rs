@@ -10,14 +10,17 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
 
-use super::replaced::ZONES_BETWEEN;
-use super::{
-    Attachable, Claim, ClaimRef, CsiDriver, CsiNode, PersistentVolume, PodClaim, SELECTED_NODE,
-    StorageCapacity, StorageClass, TakenOver, VolumeAttachment, VolumeWants, replaced,
+use super::objects::{
+    Claim, ClaimRef, CsiDriver, CsiNode, PersistentVolume, PodClaim, SELECTED_NODE,
+    StorageCapacity, StorageClass, VolumeAttachment, VolumeWants,
 };
-use crate::constraints::{Operator, Requirement, node_terms, selector};
+use super::replaced::{self, Attachable, TakenOver, ZONES_BETWEEN};
+use crate::constraints::read::{node_terms, selector};
+use crate::constraints::terms::{Operator, Requirement};
+use crate::ids::NodeName;
 use crate::metadata::{self, InvalidObject, annotation};
-use crate::{NodeName, ObjectKey, quantity};
+use crate::object::ObjectKey;
+use crate::quantity;
 
 /// Annotation of a CSINode: the plugins from which drivers have taken over there.
 const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";

@@ -7,13 +7,24 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Attachable;
-use crate::ObjectKey;
-use crate::constraints::{NodeSelectorTerm, Operator, Requirement};
+use crate::constraints::terms::{NodeSelectorTerm, Operator, Requirement};
 use crate::metadata::Labels;
+use crate::object::ObjectKey;
 
 /// The separator between the zones of a volume that is in several.
 pub(super) const ZONES_BETWEEN: &str = "__";
+
+/// Something that a driver attaches to a node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Attachable {
+    /// The CSI driver.
+    pub driver: Arc<str>,
+    /// The name by which the driver knows it.
+    pub handle: Arc<str>,
+    /// The plugin of Kubernetes itself, if it is written as a volume of one that the driver has
+    /// replaced.
+    pub replaces: Option<&'static str>,
+}
 
 /// A plugin that a driver has replaced.
 struct Replaced {

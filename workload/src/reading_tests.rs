@@ -4,7 +4,9 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{GroupLabels, OwnerKind, Time};
+use crate::object::OwnerKind;
+use crate::pod::GroupLabels;
+use crate::time::Time;
 
 /// Makes a pod in namespace `ns`, with `parts` merged over the minimum.
 fn pod(parts: &Value) -> Pod {

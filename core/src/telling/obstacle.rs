@@ -170,9 +170,9 @@ pub(crate) enum LevelObstacle {
 
 impl Party {
     /// Returns it without its name, if the reader may not learn that.
-    fn told_to(&self, reader: &Reader<'_>) -> Party {
-        let is_hidden = self.is_hidden || !reader.may_read(&self.named.key().namespace);
-        Party { named: self.named.clone(), is_hidden }
+    fn hidden_from(&self, reader: &Reader<'_>) -> Option<Party> {
+        let may_learn = self.is_hidden || reader.may_read(&self.named.key().namespace);
+        (!may_learn).then(|| Party { named: self.named.clone(), is_hidden: true })
     }
 
     /// Returns the words for it.
@@ -215,17 +215,15 @@ impl Obstacle {
         }
     }
 
-    /// Returns the obstacle as this reader may know it.
-    pub(crate) fn told_to(&self, reader: &Reader<'_>) -> Obstacle {
-        match self {
-            Obstacle::Behind(party) => {
-                Obstacle::Behind(party.as_ref().map(|of| of.told_to(reader)))
-            }
-            Obstacle::KeptFor(party, from) => Obstacle::KeptFor(party.told_to(reader), *from),
+    /// Returns the obstacle without a name that this reader may not learn; `None` if it has none.
+    pub(crate) fn without_names(&self, reader: &Reader<'_>) -> Option<Obstacle> {
+        Some(match self {
+            Obstacle::Behind(Some(party)) => Obstacle::Behind(Some(party.hidden_from(reader)?)),
+            Obstacle::KeptFor(party, from) => Obstacle::KeptFor(party.hidden_from(reader)?, *from),
             Obstacle::UnknownEnd { party, and_others } => {
-                Obstacle::UnknownEnd { party: party.told_to(reader), and_others: *and_others }
+                Obstacle::UnknownEnd { party: party.hidden_from(reader)?, and_others: *and_others }
             }
-            other => other.clone(),
-        }
+            _ => return None,
+        })
     }
 }

@@ -5,11 +5,11 @@
 //! programs.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Deserialize, Serialize};
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
-use crate::BlockedReason;
+use crate::blocked_by::BlockedReason;
+use crate::job_state::JobState;
 
 /// The conditions that Fluxqueue writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,30 +84,6 @@ pub enum AcceptedReason {
     /// False: the spec cannot be read; the message names the field. The last spec that was accepted
     /// counts.
     InvalidSpec,
-}
-
-/// The stage of a job's life: its conditions in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum JobState {
-    /// Not all its pods are there yet, one has a scheduling gate of another program, or a claim is
-    /// not ready.
-    Incomplete,
-    /// The job waits for its turn or for resources.
-    Pending,
-    /// A person holds it, or its queue is stopped or was deleted.
-    Held,
-    /// The job can never run on the existing nodes, however idle.
-    Unsatisfiable,
-    /// The job asks for something that is not supported or not allowed, or contradicts itself.
-    Refused,
-    /// Its pods are being bound.
-    Starting,
-    /// Its pods are bound.
-    Running,
-    /// All its pods have ended, and succeeded.
-    Completed,
-    /// The job ended otherwise.
-    Failed,
 }
 
 // === impl ConditionType ===

@@ -1,6 +1,7 @@
 //! The API types of Fluxqueue: `FluxJob`, `FluxQueue`, and the labels, annotations and names it
 //! shares with its users. No I/O.
 
+mod blocked_by;
 pub mod conditions;
 mod crd;
 mod events;
@@ -8,6 +9,7 @@ pub mod fluxjob;
 pub mod fluxqueue;
 pub mod hostlist;
 pub mod idset;
+mod job_state;
 pub mod manifest;
 pub mod names;
 mod overrides;
@@ -18,16 +20,17 @@ mod validation;
 
 pub use crd::{Definition, crd_yaml};
 
+pub use blocked_by::{BlockedBy, BlockedReason};
 pub use conditions::{
-    AcceptedReason, ConditionType, DegradedReason, FinishedReason, JobState, ScheduledReason,
+    AcceptedReason, ConditionType, DegradedReason, FinishedReason, ScheduledReason,
 };
 pub use events::EventReason;
 pub use fluxjob::{
-    BlockedBy, BlockedReason, EstimateKind, EstimatedStart, FluxJob, FluxJobSpec, FluxJobStatus,
-    ObservedWorkload, PlacementRange, PodSet, Reservation, StartEstimates, WorkloadKind,
-    WorkloadRef,
+    EstimateKind, EstimatedStart, FluxJob, FluxJobSpec, FluxJobStatus, ObservedWorkload,
+    PlacementRange, PodSet, Reservation, StartEstimates, WorkloadKind, WorkloadRef,
 };
 pub use fluxqueue::{
     FluxQueue, FluxQueueSpec, FluxQueueStatus, MaxWalltimeAction, Policy, StopPolicy,
 };
+pub use job_state::JobState;
 pub use overrides::{Hold, Overrides};

@@ -37,7 +37,7 @@ use super::watch::{BATCHES, Watches};
 use crate::serve::probes::{self, ProbesError};
 use crate::serve::{
     Connections, DepthSource, Exposure, Facts, Health, Leading, ListenAddress, ListenError,
-    Metrics, Question, TlsError, listen, outlook, probe_router, serve, tls_configuration, what_if,
+    Metrics, Places, Question, TlsError, listen, outlook, probe_router, serve, tls_configuration,
 };
 use fluxqueue_core::Event;
 
@@ -142,7 +142,7 @@ pub(super) async fn run_until<M: Machine>(
             Exposure::Open => None,
             Exposure::Secured(_) => Some(Arc::new(Reviews::new(clients.write.clone()))),
         },
-        places: what_if::Places::default(),
+        places: Places::default(),
         last_outlook: outlook::LastOutlook::default(),
         admission: Arc::new(AdmissionObjects(clients.write.clone())),
     });

@@ -24,7 +24,7 @@ use source::Documented;
 const NAMES: &str = include_str!("../../api/src/names.rs");
 const CONDITIONS: &str = include_str!("../../api/src/conditions.rs");
 const EVENTS: &str = include_str!("../../api/src/events.rs");
-const FLUX_JOB: &str = include_str!("../../api/src/fluxjob.rs");
+const BLOCKED_BY: &str = include_str!("../../api/src/blocked_by.rs");
 const SETTINGS: &str = include_str!("../settings.rs");
 
 const HEAD: &str = "<!-- Made from the code by `make reference`. Do not edit. -->
@@ -173,7 +173,7 @@ fn conditions(page: &mut String) {
     section(page, "Conditions of a FluxJob", "", &["type", ""], types.into_iter().map(named));
     let scheduled = source::members(CONDITIONS, "ScheduledReason");
     assert!(!scheduled.is_empty());
-    let blocked = all_of(FLUX_JOB, "BlockedReason", BlockedReason::ALL.map(BlockedReason::as_str));
+    let blocked = all_of(BLOCKED_BY, "BlockedReason", BlockedReason::ALL.map(BlockedReason::as_str));
     let degraded =
         all_of(CONDITIONS, "DegradedReason", DegradedReason::ALL.map(DegradedReason::as_str));
     let finished =

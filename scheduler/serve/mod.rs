@@ -12,18 +12,20 @@
 mod access;
 mod address;
 mod admission;
+mod facts;
 mod health;
 mod metrics;
 pub mod outlook;
+mod places;
 pub mod probes;
 mod process;
+mod questions;
 mod tls;
 pub mod what_if;
 
 use std::convert::Infallible;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{RawQuery, State};
@@ -33,80 +35,20 @@ use axum::routing::{get, post};
 use prometheus_client::registry::Registry;
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
 
 pub use access::{Deed, Gatekeeper, TOKEN_HEADER, Verdict};
 pub use address::{ListenAddress, ListenError, listen};
 pub use admission::AdmissionSource;
+pub use facts::Facts;
 pub use fluxqueue_tls::Connections;
 pub use fluxqueue_tls::files::CertificateFiles;
 pub use health::{Health, Probe};
 pub use metrics::{Labels, Metrics, PREFIX, registry, render};
+pub use places::Places;
+pub use questions::{Copied, DepthSource, Leading, Question};
 pub use tls::{TlsError, configuration as tls_configuration};
 
-use fluxqueue_core::report::Gauges;
-use fluxqueue_core::{Outlook, Preview};
-
-/// The time that the core has for an answer.
-const CORE_ANSWER_WITHIN: Duration = Duration::from_secs(2);
-
-/// A question to the task that owns the core.
-#[derive(Debug)]
-pub enum Question {
-    /// Asks for its numbers.
-    Gauges(oneshot::Sender<Gauges>),
-    /// Asks for its whole state, for people.
-    State(oneshot::Sender<serde_json::Value>),
-    /// Asks how much of the machine is used, promised and held.
-    Outlook(oneshot::Sender<Outlook>),
-    /// Asks for a copy of it, to run its plan forward.
-    Preview(oneshot::Sender<Copied>),
-}
-
-/// A copy of the core, or the reason why there is none.
-#[derive(Debug)]
-pub enum Copied {
-    /// The copy.
-    Preview(Box<Preview>),
-    /// No copy, since the last one was made a moment ago.
-    TooSoon,
-    /// No copy, since the resource graph cannot be copied, or not all objects have been listed yet.
-    Impossible,
-}
-
-/// The sources of answers once this process leads.
-#[derive(Debug)]
-pub struct Leading {
-    /// The way to the task that owns the core.
-    pub questions: mpsc::Sender<Question>,
-    /// The lengths of the work queues.
-    pub depths: Box<dyn DepthSource>,
-}
-
-/// Reports the lengths of the work queues.
-pub trait DepthSource: std::fmt::Debug + Send + Sync {
-    /// Returns the requests that wait or are in flight, by work queue.
-    fn depths(&self) -> Vec<(&'static str, usize)>;
-}
-
-/// Everything that the server shows, shared with the tasks that fill it.
-#[derive(Debug)]
-pub struct Facts {
-    /// The counters of the shell.
-    pub metrics: Arc<Metrics>,
-    /// The liveness and readiness of the process.
-    pub health: Arc<Health>,
-    /// Present once this process leads.
-    pub leading: OnceLock<Leading>,
-    /// Decides which clients may see metrics and state; without one every client may.
-    pub gatekeeper: Option<Arc<dyn Gatekeeper>>,
-    /// The places for what-if requests.
-    pub places: what_if::Places,
-    /// The last answer about the machine as a whole.
-    pub last_outlook: outlook::LastOutlook,
-    /// The source of the changes that admission makes to submitted pods.
-    pub admission: Arc<dyn AdmissionSource>,
-}
+use questions::ask;
 
 /// Everything that a process without a core shows.
 #[derive(Debug)]
@@ -245,17 +187,6 @@ async fn outlook_answer(State(facts): State<Arc<Facts>>, headers: HeaderMap) -> 
             (StatusCode::SERVICE_UNAVAILABLE, "the core did not answer in time\n").into_response()
         }
     }
-}
-
-async fn ask<T>(
-    questions: &mpsc::Sender<Question>,
-    question: impl FnOnce(oneshot::Sender<T>) -> Question,
-) -> Option<T> {
-    let (sender, answer) = oneshot::channel();
-    // A full channel means that the core is far behind: the answer then lacks its part, and no
-    // questions pile up.
-    questions.try_send(question(sender)).ok()?;
-    tokio::time::timeout(CORE_ANSWER_WITHIN, answer).await.ok()?.ok()
 }
 
 #[cfg(test)]

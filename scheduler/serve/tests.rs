@@ -1,5 +1,13 @@
 //! The server over a real socket, with the requests of a probe.
 
+use std::sync::OnceLock;
+
+use std::time::Duration;
+
+use fluxqueue_core::Outlook;
+use fluxqueue_core::report::Gauges;
+use tokio::sync::mpsc;
+
 use super::*;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,7 +18,7 @@ async fn start() -> (SocketAddr, Arc<Facts>) {
         health: Arc::new(Health::default()),
         leading: OnceLock::new(),
         gatekeeper: None,
-        places: what_if::Places::default(),
+        places: Places::default(),
         last_outlook: outlook::LastOutlook::default(),
         admission: Arc::new(what_if::tests::Objects(Ok(None))),
     });
@@ -167,7 +175,7 @@ async fn start_tls() -> (SocketAddr, tokio_rustls::TlsConnector) {
         health: Arc::new(Health::default()),
         leading: OnceLock::new(),
         gatekeeper: Some(Arc::new(Strict)),
-        places: what_if::Places::default(),
+        places: Places::default(),
         last_outlook: outlook::LastOutlook::default(),
         admission: Arc::new(what_if::tests::Objects(Ok(None))),
     });

@@ -31,10 +31,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::access::{self, Deed};
 use super::admission::{self, AdditionsError};
-use super::{Copied, Deed, Facts, Question, access, ask};
+use super::facts::Facts;
+use super::questions::{Copied, Question, ask};
 use crate::submission::{self, Additions, Defaults, KINDS, Submission};
 
 /// The path of these requests.
@@ -49,10 +51,6 @@ pub const WITHIN_MAX: Duration = Duration::from_secs(10);
 /// The plan is run forward for at least the requested time divided by this, however long the copy
 /// took.
 const LOOKING_SHARE: u32 = 3;
-
-/// The most requests that are read and answered at the same time, and so the most bodies in memory.
-/// The server turns other clients away, and they may try again.
-const PLACES: usize = 2;
 
 /// The most bytes of a body: as many as the API server takes in one request.
 const BODY_BYTES: usize = 3 << 20;
@@ -70,10 +68,6 @@ const NAMESPACES_ASKED_MAX: usize = 32;
 const PODS_MAX: usize = 20_000;
 /// The most delayed jobs that an answer names; it counts all.
 const DELAYED_MAX: usize = 1_000;
-
-/// The places for requests that are being answered.
-#[derive(Debug)]
-pub struct Places(Arc<Semaphore>);
 
 /// The options of a request.
 #[derive(Debug, Deserialize)]
@@ -533,12 +527,6 @@ impl From<core::Delayed> for Delayed {
 
 fn instant(time: Time) -> MicroTime {
     MicroTime(Timestamp::from_microsecond(time.0).unwrap_or(Timestamp::MAX))
-}
-
-impl Default for Places {
-    fn default() -> Self {
-        Places(Arc::new(Semaphore::new(PLACES)))
-    }
 }
 
 impl Refused {

@@ -15,7 +15,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use super::output::duration;
+use super::duration::duration;
 use super::{Outcome, Ran, counted, report};
 
 const WIDTH: f64 = 1_400.0;

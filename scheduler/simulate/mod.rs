@@ -12,7 +12,8 @@
 //! - [`output`]: as text; [`gantt`]: as a picture
 //! - [`progress`]: shows people that the simulation goes on
 
-pub mod gantt;
+pub mod duration;
+mod gantt;
 pub mod machine;
 mod manifests;
 pub mod output;

@@ -12,6 +12,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+use super::duration::duration;
 use super::report::{Report, SLOWDOWN_BOUND, Spread};
 use super::{Outcome, Ran, Skipped, counted};
 
@@ -195,19 +196,6 @@ pub fn left_out(outcome: &Outcome) -> String {
         let _ = writeln!(text, "{remark}");
     }
     text
-}
-
-/// Formats a duration as `1d 02:03:04`; short ones are without leading zeros.
-pub(super) fn duration(seconds: f64) -> String {
-    let seconds = seconds as u64;
-    let (days, hours, minutes, rest) =
-        (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{rest} s"),
-        (0, 0, _) => format!("{minutes}:{rest:02}"),
-        (0, ..) => format!("{hours}:{minutes:02}:{rest:02}"),
-        _ => format!("{days}d {hours:02}:{minutes:02}:{rest:02}"),
-    }
 }
 
 #[cfg(test)]

@@ -5,11 +5,9 @@
 //! dozens. A copy takes a reference to each chunk, and a change first copies the one chunk that it
 //! falls in. As long as there is no copy, they cost as much as a B-tree, or an array.
 
+mod chunk;
 mod map;
 mod rows;
 
 pub use map::SharedMap;
 pub use rows::SharedRows;
-
-/// The most entries that a chunk holds: few enough to be moved, or copied, in about a microsecond.
-const CHUNK_MAX: usize = 32;

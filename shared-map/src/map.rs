@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::ops::Index;
 use std::sync::Arc;
 
-use crate::CHUNK_MAX;
+use crate::chunk::CHUNK_MAX;
 
 /// The fewest entries of a chunk that has lost one: a shorter chunk is joined with its neighbour,
 /// if both together are not too long.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::CHUNK_MAX;
+use crate::chunk::CHUNK_MAX;
 
 /// Rows, numbered from 0 on. Copies share the chunks that neither side has changed.
 #[derive(Debug, Clone)]

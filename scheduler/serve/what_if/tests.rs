@@ -18,6 +18,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tower::ServiceExt;
 
+use super::super::places::{PLACES, Places};
 use super::super::tests::Strict;
 use super::super::{AdmissionSource, DepthSource, Health, Leading, Metrics, TOKEN_HEADER, router};
 use super::*;

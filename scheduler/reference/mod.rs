@@ -173,7 +173,8 @@ fn conditions(page: &mut String) {
     section(page, "Conditions of a FluxJob", "", &["type", ""], types.into_iter().map(named));
     let scheduled = source::members(CONDITIONS, "ScheduledReason");
     assert!(!scheduled.is_empty());
-    let blocked = all_of(BLOCKED_BY, "BlockedReason", BlockedReason::ALL.map(BlockedReason::as_str));
+    let blocked =
+        all_of(BLOCKED_BY, "BlockedReason", BlockedReason::ALL.map(BlockedReason::as_str));
     let degraded =
         all_of(CONDITIONS, "DegradedReason", DegradedReason::ALL.map(DegradedReason::as_str));
     let finished =

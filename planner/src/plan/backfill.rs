@@ -21,31 +21,18 @@
 //! a queue again in each loop, as if none had been promised. EASY: Lifka, "The ANL/IBM SP
 //! Scheduling System" (1995). Conservative: Mu'alem and Feitelson (2001).
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::attempt::{Attempt, attempt};
 use super::capacity::Requests;
 use super::held::HeldNodes;
+use super::memory::{Memory, Waits};
 use super::outcome::Outcome;
-use super::progress::{Decision, News, Pending, Plan, Progress, untried};
+use super::progress::{Decision, Pending, Plan, Progress};
 use super::promising::{Booking, Delay, Kept, Late, Promising, Remade, reserve_again};
 use crate::policies::Depths;
 use crate::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
 use fluxqueue_machine::fluxion::{Fit, Forecast, RankSet};
-
-/// The cause for which a class of requests waits, as found out in this walk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waits {
-    /// Work that ends at known times.
-    ForADate,
-    /// The requests wait for work with an unknown end.
-    ForUnknown,
-    /// The requests wait for others that are ahead of them.
-    Behind,
-    /// Nothing that will come by itself: it is passed over.
-    InVain,
-}
 
 struct Walk<'a, C: Promising, R> {
     queue: &'a Pending,
@@ -53,54 +40,9 @@ struct Walk<'a, C: Promising, R> {
     capacity: &'a mut C,
     /// The depths, by the number of the queue.
     depths: &'a [Depths],
-    /// Per queue, the place from which on no request gets a reservation.
-    bounds: BTreeMap<QueueId, Option<Place>>,
     holds: HeldNodes,
-    /// Classes of which a request could not start in this walk: the requests behind it in the class
-    /// ask for the same.
-    waiting: BTreeMap<ClassId, Waits>,
-    /// Requests that start. Some start before their turn, when a request that came in ahead had
-    /// taken their room.
-    started: BTreeSet<PendingRequest>,
-    /// Jobs of which one request holds nodes, since others may no longer pass it by: the other
-    /// requests of the job come after that one.
-    holding: BTreeSet<JobId>,
+    memory: &'a mut Memory,
     plan: Plan<C::Slots>,
-}
-
-/// The memory of a backfill walk, besides the memory of every walk.
-#[derive(Default)]
-pub(super) struct Memory {
-    bounds: BTreeMap<QueueId, Option<Place>>,
-    waiting: BTreeMap<ClassId, Waits>,
-    started: BTreeSet<PendingRequest>,
-    holding: BTreeSet<JobId>,
-}
-
-impl Memory {
-    pub(super) fn has_started(&self, pending: &PendingRequest) -> bool {
-        self.started.contains(pending)
-    }
-}
-
-/// Returns the requests that are tried first: the first of each class, or of the whole queue if the
-/// others are found on the way, and all that are promised something.
-pub(super) fn heads(
-    queue: &Pending,
-    capacity: &impl Promising,
-    news: News,
-    are_found_on_the_way: bool,
-) -> BTreeSet<(Place, ClassId)> {
-    match news {
-        News::Arrivals => arrivals(queue),
-        News::Anything => {
-            let promised = capacity.promised();
-            let promised = promised.iter().filter_map(|pending| queue.place_of(pending));
-            let known = if are_found_on_the_way { 1 } else { usize::MAX };
-            let heads = queue.heads().take(known).chain(promised);
-            heads.map(|(place, class)| (place.clone(), class)).collect()
-        }
-    }
 }
 
 /// Walks the queue in order. Requests that start have their slots in `capacity` afterwards, and
@@ -114,10 +56,8 @@ pub(super) fn go_on<C: Promising>(
     memory: &mut Memory,
     mut enough: impl FnMut(&C) -> bool,
 ) {
-    let Memory { bounds, waiting, started, holding } = std::mem::take(memory);
     let (holds, plan) = (std::mem::take(&mut progress.holds), std::mem::take(&mut progress.plan));
-    let mut walk =
-        Walk { queue, requests, capacity, depths, bounds, holds, waiting, started, holding, plan };
+    let mut walk = Walk { queue, requests, capacity, depths, holds, memory, plan };
     while let Some((place, class)) = progress.heads.pop_first() {
         // A request that has come since the walk began may have started beside it.
         let is_there = queue.class_of(place.request()) == Some(class);
@@ -132,24 +72,15 @@ pub(super) fn go_on<C: Promising>(
             break;
         }
     }
-    let Walk { bounds, holds, waiting, started, holding, plan, .. } = walk;
-    *memory = Memory { bounds, waiting, started, holding };
+    let Walk { holds, plan, .. } = walk;
     (progress.holds, progress.plan) = (holds, plan);
-}
-
-/// Returns the first arrival of each class: a request of a class that waits may be promised
-/// something too.
-fn arrivals(queue: &Pending) -> BTreeSet<(Place, ClassId)> {
-    let first =
-        queue.arrivals().filter_map(|(class, places)| Some((places.first()?.clone(), class)));
-    first.chain(untried(queue).map(|(place, class)| (place.clone(), class))).collect()
 }
 
 impl<C: Promising, R: Requests> Walk<'_, C, R> {
     /// Looks at a request. True if others of its class are to be looked at, too.
     fn visit(&mut self, place: &Place, class: ClassId) -> bool {
         let pending = place.request();
-        if self.started.contains(pending) {
+        if self.memory.started.contains(pending) {
             return true;
         }
         if self.requests.is_put_off(pending) {
@@ -171,19 +102,19 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
                 if !starts {
                     let known = self.queue.last_attempt(class);
                     if known.is_none_or(|known| known.is_in_doubt)
-                        && !self.waiting.contains_key(&class)
+                        && !self.memory.waiting.contains_key(&class)
                     {
                         // The cause is unknown: the request was put back after a restart, or its
                         // cause has to be found out again.
                         self.attempt(pending, class);
                     }
-                    self.waiting.insert(class, Waits::ForADate);
+                    self.memory.waiting.insert(class, Waits::ForADate);
                     self.note_head(place);
                 }
                 return true;
             }
         }
-        let waits = match self.waiting.get(&class) {
+        let waits = match self.memory.waiting.get(&class) {
             Some(known) => *known,
             None => match self.attempt(pending, class) {
                 Some(waits) => waits,
@@ -196,7 +127,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         {
             return true;
         }
-        self.waiting.insert(class, waits);
+        self.memory.waiting.insert(class, waits);
         // A request that waits for others on some nodes may be promised different nodes.
         let waits = if matches!(waits, Waits::ForADate | Waits::Behind) && self.may_reserve(place) {
             if self.reserve(place, class, before.clone()) {
@@ -240,7 +171,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         if self.holds.of(queue).reservations >= depths.reservations {
             return false;
         }
-        let bound = self.bounds.entry(queue).or_insert_with(|| {
+        let bound = self.memory.bounds.entry(queue).or_insert_with(|| {
             // Mostly there are fewer, which is known without counting.
             let is_longer = self.queue.len_of(queue) > depths.queue;
             is_longer.then(|| self.queue.of_queue(queue).nth(depths.queue).cloned())?
@@ -444,7 +375,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         if let Some(nodes) = self.capacity.is_to_stay_undisturbed(&request, &slots) {
             self.holds.note_beginning(nodes, &request, pending);
         }
-        self.started.insert(pending.clone());
+        self.memory.started.insert(pending.clone());
         self.plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
     }
 
@@ -546,7 +477,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         if !is_strict && self.capacity.may_be_passed_by(pending) {
             return;
         }
-        if !is_strict && self.holding.contains(&pending.job()) {
+        if !is_strict && self.memory.holding.contains(&pending.job()) {
             return self.capacity.let_go(pending);
         }
         // Its job may have no demand any more.
@@ -557,7 +488,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         let nodes = self.holds.left_to(&request, &some_day, self.capacity).nodes;
         let held = self.capacity.drain(pending, &request, &nodes);
         if !held.is_empty() {
-            self.holding.insert(pending.job());
+            self.memory.holding.insert(pending.job());
         }
         self.holds.add_nodes(&held, &Arc::new(request), pending.job());
     }
@@ -615,7 +546,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
                 self.start(pending, request, slots);
             }
             Booking::At(start) => {
-                self.waiting.insert(class, Waits::ForADate);
+                self.memory.waiting.insert(class, Waits::ForADate);
                 self.note_reserved(pending, start, before);
                 self.note_head(place);
             }
@@ -655,27 +586,5 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             Booking::Never => Decision::Withdrawn { pending: pending.clone(), later: Some(late) },
         };
         self.plan.decisions.push(decision);
-    }
-}
-
-impl Waits {
-    fn for_what(attempt: &Attempt) -> Self {
-        match &attempt.outcome {
-            // It is unknown which pods will be where by then.
-            Outcome::Waits { .. } if attempt.request.asks_about_pods() => Waits::ForUnknown,
-            Outcome::Waits { at: Some(_), .. } => Waits::ForADate,
-            Outcome::Behind { .. } => Waits::Behind,
-            Outcome::AtLimit(limit) if limit.never => Waits::InVain,
-            Outcome::AtLimit(limit) if limit.at.is_some() => Waits::ForADate,
-            Outcome::Waits { at: None, .. }
-            | Outcome::KeptAway { .. }
-            | Outcome::Scattered { .. }
-            | Outcome::AtLimit(_) => Waits::ForUnknown,
-            Outcome::PassedOver
-            | Outcome::NodesAway
-            | Outcome::NoNodes
-            | Outcome::Never
-            | Outcome::NotFound => Waits::InVain,
-        }
     }
 }

@@ -3,8 +3,10 @@
 use super::attempt::Standing;
 use super::backfill;
 use super::capacity::{Capacity, Requests};
+use super::heads;
 use super::held::HeldNodes;
 use super::in_order;
+use super::memory::Memory;
 use super::progress::{News, Pending, Plan, Progress, untried};
 use super::promising::Promising;
 use super::request::Request;
@@ -30,7 +32,7 @@ pub(crate) fn walk<C: Promising>(
 /// else has changed the machine.
 pub struct Walking<S> {
     progress: Progress<S>,
-    backfill: backfill::Memory,
+    backfill: Memory,
 }
 
 impl<S> Walking<S> {
@@ -46,11 +48,11 @@ impl<S> Walking<S> {
             Policies::FirstComeFirstServed => (in_order::heads(queue, news), false),
             Policies::PerQueue(_) => {
                 let is_found_on_the_way = news == News::Anything && capacity.knows_candidates();
-                (backfill::heads(queue, capacity, news, is_found_on_the_way), is_found_on_the_way)
+                (heads::heads(queue, capacity, news, is_found_on_the_way), is_found_on_the_way)
             }
         };
         let progress = Progress { is_found_on_the_way, ..Progress::begin(heads, news, last) };
-        Walking { progress, backfill: backfill::Memory::default() }
+        Walking { progress, backfill: Memory::default() }
     }
 
     /// Goes on until all have been looked at, or it is `enough` for now: asked after each. Returns

@@ -464,15 +464,9 @@ impl Telling<'_> {
 
 /// True if a gang waits behind the first request of its class: its own start was not searched for.
 fn is_behind_head(attempt: &Attempt, pending: &PendingRequest, head: &PendingRequest) -> bool {
-    let waits_for_all = matches!(
-        attempt.outcome,
-        Outcome::Waits { .. }
-            | Outcome::KeptAway { .. }
-            | Outcome::Scattered { .. }
-            | Outcome::Behind { .. }
-            | Outcome::AtLimit(_)
-    );
-    waits_for_all && matches!(pending, PendingRequest::Start(_)) && head != pending
+    attempt.outcome.is_shared_by_those_behind()
+        && matches!(pending, PendingRequest::Start(_))
+        && head != pending
 }
 
 /// Returns the obstacle of a request that waits for nothing but this job.

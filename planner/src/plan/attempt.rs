@@ -260,14 +260,9 @@ impl Attempt {
                 is_free(rank) && capacity.fits_one(&self.request, rank)
             }
             (Change::FreedForGood(rank), _) => is_open(rank),
-            (
-                Change::TakenForGood(rank),
-                Outcome::Waits { held, .. }
-                | Outcome::KeptAway { held }
-                | Outcome::Scattered { held }
-                | Outcome::Behind { held, .. },
-            ) => held.contains(rank),
-            (Change::TakenForGood(_), _) => false,
+            (Change::TakenForGood(rank), outcome) => {
+                outcome.held().is_some_and(|held| held.contains(rank))
+            }
         });
         if concerned || nodes.is_empty() || !self.outcome.needs_nodes() {
             return concerned;

@@ -1,4 +1,8 @@
-//! The nodes that a walk holds for requests it has met, against requests that come after them.
+//! Claims: nodes that are kept for a request, against requests that come after it in a walk.
+//!
+//! A request that waits and could start one day claims nodes. So does one that has slots of which
+//! no Binding has left: others may come to its nodes, but not where they would make it uneven, or
+//! draw it away. A reservation keeps its nodes by itself, in the graph.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -12,16 +16,17 @@ use super::request::Request;
 use crate::queue::{JobId, PendingRequest, Place, QueueId};
 use fluxqueue_machine::fluxion::RankSet;
 
-/// What earlier requests hold against later ones.
+/// The claims of earlier requests against later ones.
 #[derive(Debug, Clone, Default)]
 pub struct HeldNodes {
+    /// The nodes of all requests that wait: no other request gets them.
     held: RankSet,
-    holders: Vec<Holder>,
+    /// The claims of requests that wait, in the order of the walk.
+    waiting: Vec<Claim>,
     /// True if some of these are to be apart from others, spread among others, or near to others.
     ask_about_others: bool,
-    /// Requests that have slots and have not begun: pods that would make them uneven, or draw them
-    /// away, come after them.
-    beginning: Vec<Beginning>,
+    /// The claims of requests that have slots and have not begun.
+    starting: Vec<Claim>,
     /// True if requests were kept off nodes by these.
     has_followers: Cell<bool>,
     of_queues: BTreeMap<QueueId, InQueue>,
@@ -29,21 +34,65 @@ pub struct HeldNodes {
     end: Option<Place>,
 }
 
-/// A request that holds nodes.
+/// Nodes that are kept for a request.
 #[derive(Debug, Clone)]
-struct Holder {
+struct Claim {
     nodes: Arc<RankSet>,
     request: Arc<Request>,
-    job: JobId,
+    holder: Holder,
 }
 
-/// Pods with slots of which no Binding has left.
+/// The requests that have a claim.
 #[derive(Debug, Clone)]
-struct Beginning {
-    nodes: RankSet,
-    request: Arc<Request>,
-    /// Gangs one by one; pods that come alone together with those of their shape.
-    who: BTreeSet<PendingRequest>,
+enum Holder {
+    /// A request of this job waits.
+    Waiting(JobId),
+    /// These have slots of which no Binding has left: gangs one by one; pods that come alone
+    /// together with those of their shape.
+    Starting(BTreeSet<PendingRequest>),
+}
+
+impl Claim {
+    /// Returns the job that it is for, or the first of them.
+    fn job(&self) -> Option<JobId> {
+        match &self.holder {
+            Holder::Waiting(job) => Some(*job),
+            Holder::Starting(requests) => Some(requests.first()?.job()),
+        }
+    }
+
+    fn is_of(&self, pending: &PendingRequest) -> bool {
+        matches!(&self.holder, Holder::Starting(requests) if requests.contains(pending))
+    }
+
+    /// Returns the nodes where pods of a request would keep the holder away from its nodes by the
+    /// holder's own terms: it is to be apart from them, spread among pods like them, or near to
+    /// them.
+    fn closed_by_its_terms<C: Capacity>(
+        &self,
+        request: &Request,
+        capacity: &mut C,
+    ) -> Vec<RankSet> {
+        let Claim { nodes, request: own, holder } = self;
+        let waits = matches!(holder, Holder::Waiting(_));
+        let mut closed = Vec::new();
+        for group in &own.groups {
+            // A request that has its slots is apart from others already.
+            if group.repels_pods() && waits {
+                closed.push(capacity.out_of_reach(group, request, nodes));
+            }
+            // Beside one that has its slots, pods that are to be as even leave it so.
+            if group.is_spread()
+                && (waits || !request.groups.iter().all(|other| other.is_as_even_as(group)))
+            {
+                closed.push(capacity.crowded_by(group, request, nodes));
+            }
+            if group.is_near_its_own() {
+                closed.push(capacity.drawn_away_by(group, request, nodes));
+            }
+        }
+        closed
+    }
 }
 
 /// The nodes left to a request among those that it may use.
@@ -70,43 +119,43 @@ impl HeldNodes {
     /// have not begun since the last one.
     pub(super) fn after(last: &Self) -> Self {
         let has_followers = last.has_followers.clone();
-        HeldNodes { beginning: last.beginning.clone(), has_followers, ..HeldNodes::default() }
+        HeldNodes { starting: last.starting.clone(), has_followers, ..HeldNodes::default() }
     }
 
     /// Notes that a request has slots on these nodes and has not begun.
     pub fn note_beginning(&mut self, nodes: RankSet, request: &Request, pending: &PendingRequest) {
-        let is_like = |known: &&mut Beginning| request.is_one_like(&known.request);
-        if let Some(known) = self.beginning.iter_mut().find(is_like) {
-            known.nodes.union_with(&nodes);
-            known.who.insert(pending.clone());
-        } else {
-            let (request, who) = (Arc::new(request.clone()), BTreeSet::from([pending.clone()]));
-            self.beginning.push(Beginning { nodes, request, who });
+        let mut like = self.starting.iter_mut().filter(|claim| request.is_one_like(&claim.request));
+        if let Some(Claim { nodes: known, holder: Holder::Starting(requests), .. }) = like.next() {
+            Arc::make_mut(known).union_with(&nodes);
+            requests.insert(pending.clone());
+            return;
         }
+        let holder = Holder::Starting(BTreeSet::from([pending.clone()]));
+        let (nodes, request) = (Arc::new(nodes), Arc::new(request.clone()));
+        self.starting.push(Claim { nodes, request, holder });
     }
 
     /// Others wait for this one to begin, or may.
     pub fn is_waited_for(&self, pending: &PendingRequest) -> bool {
-        self.has_followers.get() && self.beginning.iter().any(|one| one.who.contains(pending))
+        self.has_followers.get() && self.starting.iter().any(|claim| claim.is_of(pending))
     }
 
     /// Keeps only the requests that have not begun.
     pub fn keep_beginning(&mut self, is_beginning: impl Fn(&PendingRequest) -> bool) {
-        self.beginning.retain_mut(|one| {
-            one.who.retain(&is_beginning);
-            !one.who.is_empty()
+        self.starting.retain_mut(|claim| {
+            if let Holder::Starting(requests) = &mut claim.holder {
+                requests.retain(&is_beginning);
+            }
+            claim.job().is_some()
         });
-        if self.beginning.is_empty() {
+        if self.starting.is_empty() {
             self.has_followers.set(false);
         }
     }
 
     /// What an attempt has come to holds, if it holds anything.
     pub(super) fn add(&mut self, outcome: &Outcome, request: &Arc<Request>, job: JobId) {
-        if let Outcome::Waits { held, .. }
-        | Outcome::KeptAway { held }
-        | Outcome::Scattered { held }
-        | Outcome::Behind { held, .. } = outcome
+        if let Some(held) = outcome.held()
             && !held.is_subset(&self.held)
         {
             self.add_nodes(held, request, job);
@@ -120,10 +169,10 @@ impl HeldNodes {
             let asks =
                 |group: &Group| group.repels_pods() || group.is_spread() || group.is_near_its_own();
             self.ask_about_others |= request.groups.iter().any(asks);
-            self.holders.push(Holder {
+            self.waiting.push(Claim {
                 nodes: Arc::clone(nodes),
                 request: Arc::clone(request),
-                job,
+                holder: Holder::Waiting(job),
             });
         }
     }
@@ -144,8 +193,8 @@ impl HeldNodes {
             let mut closed = Vec::new();
             if group.repels_pods() {
                 closed = capacity.out_of_reach_of_promises(group);
-                for Holder { nodes, request, job } in &self.holders {
-                    closed.push((capacity.out_of_reach(group, request, nodes), *job));
+                for (claim, job) in self.waiting.iter().filter_map(|of| Some((of, of.job()?))) {
+                    closed.push((capacity.out_of_reach(group, &claim.request, &claim.nodes), job));
                 }
             }
             for (closed, job) in closed.iter().chain(&around) {
@@ -159,46 +208,20 @@ impl HeldNodes {
         Left { nodes: nodes.collect(), spares }
     }
 
-    /// Returns the nodes where pods of a request would keep a holder away from its nodes, since the
-    /// holder is to be apart from it, or spread among pods like its own, or near to them.
+    /// Returns the nodes where pods of a request would keep a holder away from its nodes by the
+    /// holder's own terms, each with the holder's job.
     fn around_askers<C: Capacity>(
         &self,
         request: &Request,
         capacity: &mut C,
     ) -> Vec<(RankSet, JobId)> {
-        let mut around = Vec::new();
-        for holder in self.holders.iter().filter(|_| self.ask_about_others) {
-            for group in &holder.request.groups {
-                if group.repels_pods() {
-                    around.push((capacity.out_of_reach(group, request, &holder.nodes), holder.job));
-                }
-                if group.is_spread() {
-                    around.push((capacity.crowded_by(group, request, &holder.nodes), holder.job));
-                }
-                if group.is_near_its_own() {
-                    around
-                        .push((capacity.drawn_away_by(group, request, &holder.nodes), holder.job));
-                }
-            }
-        }
-        let of_holders = around.len();
-        let beginning = self.beginning.iter().filter_map(|one| Some((one, one.who.first()?.job())));
-        for (Beginning { nodes, request: theirs, .. }, job) in beginning {
-            for group in &theirs.groups {
-                // Pods that are to be as even leave it so.
-                if group.is_spread()
-                    && !request.groups.iter().all(|other| other.is_as_even_as(group))
-                {
-                    around.push((capacity.crowded_by(group, request, nodes), job));
-                }
-                if group.is_near_its_own() {
-                    around.push((capacity.drawn_away_by(group, request, nodes), job));
-                }
-            }
-        }
-        if around[of_holders..].iter().any(|(nodes, _)| !nodes.is_empty()) {
+        let waiting = self.waiting.iter().filter(|_| self.ask_about_others);
+        let mut around = closed_by_terms(waiting, request, capacity);
+        let by_starting = closed_by_terms(self.starting.iter(), request, capacity);
+        if by_starting.iter().any(|(nodes, _)| !nodes.is_empty()) {
             self.has_followers.set(true);
         }
+        around.extend(by_starting);
         around
     }
 
@@ -224,7 +247,7 @@ impl HeldNodes {
     /// True if a holder is to be apart from others, spread among others, or near to others, or if
     /// some request with slots has not begun.
     pub(super) fn ask_about_others(&self) -> bool {
-        self.ask_about_others || !self.beginning.is_empty()
+        self.ask_about_others || !self.starting.is_empty()
     }
 
     /// Returns those of the nodes that no request holds.
@@ -241,11 +264,9 @@ impl HeldNodes {
 
     /// Returns the first job in the queue that holds some of these nodes.
     pub(super) fn first_in_the_way(&self, open: &[RankSet]) -> Option<JobId> {
-        let in_the_way = self
-            .holders
-            .iter()
-            .find(|holder| open.iter().any(|open| holder.nodes.intersects(open)));
-        in_the_way.or(self.holders.first()).map(|holder| holder.job)
+        let is_in_the_way = |claim: &&Claim| open.iter().any(|open| claim.nodes.intersects(open));
+        let first = self.waiting.iter().find(is_in_the_way).or(self.waiting.first());
+        first.and_then(Claim::job)
     }
 
     /// The walk has come to this place.
@@ -257,4 +278,18 @@ impl HeldNodes {
     pub(super) fn is_before(&self, place: &Place) -> bool {
         self.end.as_ref().is_none_or(|end| end < place)
     }
+}
+
+/// Returns the nodes that each of these claims closes to a request by the holder's own terms.
+fn closed_by_terms<'a, C: Capacity>(
+    claims: impl Iterator<Item = &'a Claim>,
+    request: &Request,
+    capacity: &mut C,
+) -> Vec<(RankSet, JobId)> {
+    let mut all = Vec::new();
+    for (claim, job) in claims.filter_map(|claim| Some((claim, claim.job()?))) {
+        let closed = claim.closed_by_its_terms(request, capacity).into_iter();
+        all.extend(closed.map(|nodes| (nodes, job)));
+    }
+    all
 }

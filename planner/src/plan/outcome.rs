@@ -53,6 +53,27 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Returns the nodes that it holds, if it holds any.
+    pub(super) fn held(&self) -> Option<&Arc<RankSet>> {
+        match self {
+            Outcome::Waits { held, .. }
+            | Outcome::KeptAway { held }
+            | Outcome::Scattered { held }
+            | Outcome::Behind { held, .. } => Some(held),
+            Outcome::PassedOver
+            | Outcome::NodesAway
+            | Outcome::NoNodes
+            | Outcome::Never
+            | Outcome::NotFound
+            | Outcome::AtLimit(_) => None,
+        }
+    }
+
+    /// True if the requests behind it in its class wait for the same, and so behind it.
+    pub fn is_shared_by_those_behind(&self) -> bool {
+        self.held().is_some() || matches!(self, Outcome::AtLimit(_))
+    }
+
     /// True if it waits for nothing that will come by itself.
     pub(super) fn is_in_vain(&self) -> bool {
         self.needs_nodes() || matches!(self, Outcome::PassedOver | Outcome::NotFound)

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use crate::plan::{HeldNodes, Live, Pending, Room};
+use crate::plan::{Claims, Live, Pending, Room};
 use crate::promises::Promises;
 use crate::queues::{Accounts, Queues};
 use fluxqueue_machine::cluster::Cluster;
@@ -24,7 +24,7 @@ pub struct Planner {
     /// The use of the limits of queues.
     pub accounts: Accounts,
     /// The nodes that the last walk over the queue came to hold.
-    pub held_nodes: HeldNodes,
+    pub claims: Claims,
 }
 
 /// The state around a planner that one walk over the queue goes by.
@@ -43,7 +43,7 @@ pub struct PlannerParts<'a> {
     /// The state that the walk changes.
     pub live: Live<'a>,
     /// The nodes that the last walk came to hold.
-    pub held_nodes: &'a mut HeldNodes,
+    pub claims: &'a mut Claims,
 }
 
 impl Planner {
@@ -55,7 +55,7 @@ impl Planner {
             queue: Pending::default(),
             promises: Promises::default(),
             accounts: Accounts::default(),
-            held_nodes: HeldNodes::default(),
+            claims: Claims::default(),
         }
     }
 
@@ -69,7 +69,7 @@ impl Planner {
         let Surroundings { queues, now } = around;
         let room = Room { ledger: &mut self.ledger, cluster: &mut self.cluster, queues };
         let live = Live { room, promises: &mut self.promises, accounts: &mut self.accounts, now };
-        PlannerParts { queue: &self.queue, live, held_nodes: &mut self.held_nodes }
+        PlannerParts { queue: &self.queue, live, claims: &mut self.claims }
     }
 
     /// Copies everything. Returns `None` if the library in use cannot copy its graph.
@@ -80,7 +80,7 @@ impl Planner {
             queue: self.queue.clone(),
             promises: self.promises.clone(),
             accounts: self.accounts.clone(),
-            held_nodes: self.held_nodes.clone(),
+            claims: self.claims.clone(),
         })
     }
 
@@ -88,11 +88,11 @@ impl Planner {
     /// drop all of it at once takes longer than anything else that is done with it in one go. The
     /// last part also has `used_with`.
     pub fn into_remains(self, used_with: impl Any + Send) -> Vec<Box<dyn Any + Send>> {
-        let Planner { ledger, cluster, queue, promises, accounts, held_nodes } = self;
+        let Planner { ledger, cluster, queue, promises, accounts, claims } = self;
         let mut remains = ledger.into_parts();
         remains.extend(cluster.into_parts());
         remains.push(Box::new(queue));
-        remains.push(Box::new((promises, accounts, held_nodes, used_with)));
+        remains.push(Box::new((promises, accounts, claims, used_with)));
         remains
     }
 }

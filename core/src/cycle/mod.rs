@@ -258,7 +258,7 @@ impl Core {
             + self.intake.unsorted.len()) as u64;
         gauges.reservations = self.planner.promises.reservations().count() as u64;
         gauges.nodes_drained = self.planner.promises.drained_nodes() as u64;
-        gauges.held_idle = self.planner.cluster.nodes().free_on(self.planner.held_nodes.nodes());
+        gauges.held_idle = self.planner.cluster.nodes().free_on(self.planner.claims.nodes());
         gauges.graph_errors = self.planner.ledger.errors;
         let queued_at = |id| self.jobs.all.get(&id).and_then(|job| job.queued_at);
         gauges.waits.now = self.queues.now(self.clock.wall_now(), queued_at);

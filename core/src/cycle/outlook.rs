@@ -27,7 +27,7 @@ impl Core {
             let last = ends.entry(booking.rank).or_insert(end);
             *last = (*last).max(end);
         }
-        let held = planner.held_nodes.nodes();
+        let held = planner.claims.nodes();
         let of_node = |(name, rank): (&NodeName, Rank)| {
             let node = machine.node(rank)?;
             Some(NodeOutlook {

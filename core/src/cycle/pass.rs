@@ -44,7 +44,7 @@ impl Core {
         let is_all_seen = has_arrivals
             && !changed
             && self.walks.unsettled == 0
-            && plan::is_behind(&self.planner.queue, &self.planner.held_nodes);
+            && plan::is_behind(&self.planner.queue, &self.planner.claims);
         let news = if is_all_seen { News::Arrivals } else { News::Anything };
         self.agenda.queue_changed = false;
         self.agenda.gauges.passes += 1;
@@ -57,7 +57,7 @@ impl Core {
         }
         let are_given_up = self.give_up_what_is_not_on_record();
         let heard = self.put_heard_promises_back();
-        self.planner.held_nodes.keep_beginning(|pending| match pending {
+        self.planner.claims.keep_beginning(|pending| match pending {
             PendingRequest::Start(job) => {
                 self.jobs.all.get(job).is_some_and(|job| job.life == Lifecycle::Placed)
             }
@@ -65,9 +65,9 @@ impl Core {
                 self.jobs.members.get(uid).is_some_and(|pod| pod.stage.is_unsent())
             }
         });
-        let (_, PlannerParts { queue, mut live, held_nodes }) = self.parts(self.clock.now);
+        let (_, PlannerParts { queue, mut live, claims }) = self.parts(self.clock.now);
         live.count_promises();
-        let walking = Walking::begin(live.room.queues.policies(), queue, &live, news, held_nodes);
+        let walking = Walking::begin(live.room.queues.policies(), queue, &live, news, claims);
         let (now, ahead) = (self.clock.now, self.planner.promises.came_ahead());
         let arrivals = self.planner.queue.take_arrivals();
         let meanwhile = Meanwhile::default();
@@ -97,7 +97,7 @@ impl Core {
         }
         let UnderWay { walking, changes, was_promised, heard, ahead, arrivals, meanwhile, .. } =
             *walk;
-        let plan = walking.end(&mut self.planner.held_nodes);
+        let plan = walking.end(&mut self.planner.claims);
         // Slots that this walk gave out for good were given behind all waiting requests: none of
         // these has to be tried again.
         self.walks.seen_changes = self.planner.ledger.changes.count();

@@ -158,8 +158,7 @@ impl Core {
         let news: RankSet = ranks.collect();
         let (asking, mut parts) = self.parts(walk.now);
         let request = asking.request(&pending)?;
-        let Some(slots) =
-            walk.walking.place_beside(&request, &mut parts.live, parts.held_nodes, &news)
+        let Some(slots) = walk.walking.place_beside(&request, &mut parts.live, parts.claims, &news)
         else {
             walk.meanwhile.tried.insert(class);
             return None;

@@ -108,7 +108,7 @@ impl Recovery<'_> {
             if let Some((request, nodes)) =
                 placed.filter(|(request, _)| request.is_to_stay_undisturbed())
             {
-                self.planner.held_nodes.note_beginning(nodes, &request, &PendingRequest::Start(id));
+                self.planner.claims.note_beginning(nodes, &request, &PendingRequest::Start(id));
             }
         }
     }

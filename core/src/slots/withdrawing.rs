@@ -21,7 +21,7 @@ impl Slots<'_> {
     /// Lets pods start that would have made this request's spread uneven, or would have drawn it
     /// away: the request begins now.
     pub(crate) fn let_others_come_after(&mut self, pending: &PendingRequest) {
-        self.agenda.queue_changed |= self.planner.held_nodes.is_waited_for(pending);
+        self.agenda.queue_changed |= self.planner.claims.is_waited_for(pending);
     }
 
     /// Forgets the start of a gang without remaining pods on nodes, or without a Binding that had

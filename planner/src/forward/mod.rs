@@ -136,18 +136,17 @@ impl Forward {
         }
         let is_all_seen = !self.changed
             && !self.is_unsettled
-            && plan::is_behind(&self.planner.queue, &self.planner.held_nodes);
+            && plan::is_behind(&self.planner.queue, &self.planner.claims);
         let news = if is_all_seen { News::Arrivals } else { News::Anything };
         self.changed = false;
         self.note_firsts();
         let (before, was_promised) =
             (self.planner.ledger.changes.count(), !self.planner.promises.is_empty());
         let around = Surroundings { queues: &self.queues, now: self.now };
-        let PlannerParts { queue, live, held_nodes } = self.planner.parts(around);
+        let PlannerParts { queue, live, claims } = self.planner.parts(around);
         let mut machine = Foreseen { live, failures: &mut self.failures, firsts: &self.firsts };
         let asking = Asking(&self.waiting);
-        let plan =
-            plan::walk(self.queues.policies(), queue, &asking, &mut machine, news, held_nodes);
+        let plan = plan::walk(self.queues.policies(), queue, &asking, &mut machine, news, claims);
         for decision in &plan.decisions {
             if let Decision::Start { pending, .. } = decision
                 && let Some((place, _)) = self.planner.queue.place_of(pending)

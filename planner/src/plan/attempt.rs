@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::capacity::{Capacity, Version};
-use super::held::{HeldNodes, Left};
+use super::claims::{Claims, Left};
 use super::nodes::union;
 use super::outcome::Outcome;
 use super::request::Request;
@@ -45,7 +45,7 @@ pub(super) fn attempt<C: Capacity>(
     request: Request,
     known: Option<&Attempt>,
     capacity: &mut C,
-    holds: &HeldNodes,
+    holds: &Claims,
 ) -> Result<(Request, C::Slots), Box<Attempt>> {
     let version = capacity.version(&request);
     let open: Vec<RankSet> = request.groups.iter().map(|group| capacity.open(group)).collect();
@@ -90,7 +90,7 @@ fn judge<C: Capacity>(
     request: &Request,
     open: &[RankSet],
     capacity: &mut C,
-    holds: &HeldNodes,
+    holds: &Claims,
     (spares, may_be_together): (Option<JobId>, bool),
 ) -> Outcome {
     let held = |capacity: &mut C| Arc::new(capacity.eligible(request, open));
@@ -162,7 +162,7 @@ impl Attempt {
     pub(super) fn still_stands<C: Capacity>(
         &self,
         capacity: &mut C,
-        holds: &HeldNodes,
+        holds: &Claims,
     ) -> Option<Standing> {
         // Room within limits is checked without the graph.
         if self.is_in_doubt || matches!(self.outcome, Outcome::AtLimit(_)) {
@@ -216,7 +216,7 @@ impl Attempt {
 
     /// Earlier jobs leave more nodes to it than they did, and on one of these a pod of it fits; or
     /// it had to wait for nothing but such nodes, and others are the first to hold them now.
-    fn is_helped_by<C: Capacity>(&self, left: &[RankSet], capacity: &C, holds: &HeldNodes) -> bool {
+    fn is_helped_by<C: Capacity>(&self, left: &[RankSet], capacity: &C, holds: &Claims) -> bool {
         match &self.outcome {
             outcome if outcome.needs_nodes() => return false,
             Outcome::NotFound => return true,

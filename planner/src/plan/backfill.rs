@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use super::attempt::{Attempt, attempt};
 use super::capacity::Requests;
-use super::held::HeldNodes;
+use super::claims::Claims;
 use super::memory::{Memory, Waits};
 use super::outcome::Outcome;
 use super::progress::{Decision, Pending, Plan, Progress};
@@ -40,7 +40,7 @@ struct Walk<'a, C: Promising, R> {
     capacity: &'a mut C,
     /// The depths, by the number of the queue.
     depths: &'a [Depths],
-    holds: HeldNodes,
+    holds: Claims,
     memory: &'a mut Memory,
     plan: Plan<C::Slots>,
 }

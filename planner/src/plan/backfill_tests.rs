@@ -302,7 +302,7 @@ fn walk_by(
     machine: &mut Timetable,
     depths: &[Depths],
 ) -> Vec<String> {
-    let (policies, mut held) = (Policies::PerQueue(depths.to_vec()), HeldNodes::default());
+    let (policies, mut held) = (Policies::PerQueue(depths.to_vec()), Claims::default());
     let mut walking = Walking::begin(&policies, queue, machine, News::Anything, &mut held);
     // It is left after each request: that makes no difference.
     while !walking.go_on(&policies, queue, jobs, machine, |_| true) {}

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use super::attempt::{Attempt, attempt};
 use super::capacity::{Capacity, Requests};
+use super::claims::Claims;
 use super::group::Group;
-use super::held::HeldNodes;
 use super::progress::{Decision, News, Pending, Progress, untried};
 use crate::queue::{ClassId, PendingRequest, Place};
 
@@ -75,7 +75,7 @@ fn hold<C: Capacity>(
     attempt: &Attempt,
     pending: &PendingRequest,
     capacity: &mut C,
-    holds: &mut HeldNodes,
+    holds: &mut Claims,
     undated: &mut Vec<PendingRequest>,
 ) {
     let is_over = capacity.has_held_its_time(pending, &attempt.request);

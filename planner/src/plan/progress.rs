@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::attempt::{Attempt, Standing};
-use super::held::HeldNodes;
+use super::claims::Claims;
 use super::promising::Late;
 use super::request::{Request, RequestKey};
 use crate::queue::{ClassId, PendingRequest, Place, Queue};
@@ -81,7 +81,7 @@ pub(super) struct Progress<S> {
     /// The next request to visit of each class.
     pub(super) heads: BTreeSet<(Place, ClassId)>,
     /// The nodes that are held for requests it has met.
-    pub(super) holds: HeldNodes,
+    pub(super) holds: Claims,
     /// The decisions so far.
     pub(super) plan: Plan<S>,
     /// True if the requests to visit are found as the walk goes on.
@@ -91,13 +91,8 @@ pub(super) struct Progress<S> {
 impl<S> Progress<S> {
     /// Begins a walk that visits these: after arrivals it goes on with the nodes that the last one
     /// held.
-    pub(super) fn begin(
-        heads: BTreeSet<(Place, ClassId)>,
-        news: News,
-        last: &mut HeldNodes,
-    ) -> Self {
-        let holds =
-            if news == News::Arrivals { std::mem::take(last) } else { HeldNodes::after(last) };
+    pub(super) fn begin(heads: BTreeSet<(Place, ClassId)>, news: News, last: &mut Claims) -> Self {
+        let holds = if news == News::Arrivals { std::mem::take(last) } else { Claims::after(last) };
         Progress { heads, holds, plan: Plan::default(), is_found_on_the_way: false }
     }
 }

@@ -303,7 +303,7 @@ pub(super) fn name(job: JobId) -> char {
 
 /// Plans, keeps the findings in the queue, and puts them in words.
 fn walk(queue: &mut Pending, waiting: &Waiting, machine: &mut Machine) -> Vec<String> {
-    let plan = plan_by_order(queue, waiting, machine, News::Anything, &mut HeldNodes::default());
+    let plan = plan_by_order(queue, waiting, machine, News::Anything, &mut Claims::default());
     let mut said = Vec::new();
     for decision in plan.decisions {
         match decision {
@@ -350,7 +350,7 @@ fn plan_by_order(
     waiting: &Waiting,
     machine: &mut Machine,
     news: News,
-    held: &mut HeldNodes,
+    held: &mut Claims,
 ) -> Plan<<Machine as Capacity>::Slots> {
     let mut progress = Progress::begin(in_order::heads(queue, news), news, held);
     while !progress.heads.is_empty() {
@@ -518,7 +518,7 @@ fn room_on_nodes_that_were_held_counts_once_they_are_left() {
 fn who_comes_last_is_judged_by_what_was_held_before() {
     let (mut queue, mut waiting) = queue(&[(2, "0")]);
     let mut machine = Machine::of(&[(1, 1, 0), (1, 0, 0)]);
-    let mut holds = HeldNodes::default();
+    let mut holds = Claims::default();
     let first = plan_by_order(&queue, &waiting, &mut machine, News::Anything, &mut holds);
     for decision in first.decisions {
         if let Decision::Blocked { class, attempt, .. } = decision {

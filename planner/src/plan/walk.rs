@@ -3,8 +3,8 @@
 use super::attempt::Standing;
 use super::backfill;
 use super::capacity::{Capacity, Requests};
+use super::claims::Claims;
 use super::heads;
-use super::held::HeldNodes;
 use super::in_order;
 use super::memory::Memory;
 use super::progress::{News, Pending, Plan, Progress, untried};
@@ -21,7 +21,7 @@ pub(crate) fn walk<C: Promising>(
     requests: &impl Requests,
     capacity: &mut C,
     news: News,
-    last: &mut HeldNodes,
+    last: &mut Claims,
 ) -> Plan<C::Slots> {
     let mut walking = Walking::begin(policies, queue, capacity, news, last);
     walking.go_on(policies, queue, requests, capacity, |_| false);
@@ -42,7 +42,7 @@ impl<S> Walking<S> {
         queue: &Pending,
         capacity: &C,
         news: News,
-        last: &mut HeldNodes,
+        last: &mut Claims,
     ) -> Self {
         let (heads, is_found_on_the_way) = match policies {
             Policies::FirstComeFirstServed => (in_order::heads(queue, news), false),
@@ -96,7 +96,7 @@ impl<S> Walking<S> {
         &self,
         request: &Request,
         capacity: &mut C,
-        last: &HeldNodes,
+        last: &Claims,
         others: &RankSet,
     ) -> Option<S> {
         let held = self.progress.holds.closed_to(Some(request), capacity);
@@ -118,7 +118,7 @@ impl<S> Walking<S> {
     }
 
     /// What came of it.
-    pub fn end(self, last: &mut HeldNodes) -> Plan<S> {
+    pub fn end(self, last: &mut Claims) -> Plan<S> {
         *last = self.progress.holds;
         self.progress.plan
     }
@@ -135,6 +135,6 @@ pub fn confirm(queue: &mut Pending, confirmed: Vec<(ClassId, Standing)>) {
 
 /// True if all arrivals are behind the place where the last walk ended, so that they face exactly
 /// the nodes that were held then.
-pub fn is_behind(queue: &Pending, last: &HeldNodes) -> bool {
+pub fn is_behind(queue: &Pending, last: &Claims) -> bool {
     untried(queue).all(|(place, _)| last.is_before(place))
 }

@@ -280,19 +280,19 @@ impl Projection {
         }
         let begun = self.spent() - before;
         let around = Surroundings { queues, now: self.now };
-        let PlannerParts { queue, mut live, held_nodes } = self.planner.parts(around);
+        let PlannerParts { queue, mut live, claims } = self.planner.parts(around);
         let mut walking = self.walking.take().unwrap_or_else(|| {
             live.count_promises();
             // Requests that have started by an earlier instant have begun.
-            held_nodes.keep_beginning(|_| false);
-            Box::new(Walking::begin(queues.policies(), queue, &live, News::Anything, held_nodes))
+            claims.keep_beginning(|_| false);
+            Box::new(Walking::begin(queues.policies(), queue, &live, News::Anything, claims))
         });
         let enough = (stint - begun).counted_from(&live, &mut self.others);
         if !walking.go_on(queues.policies(), queue, &Ahead(wants, self.now), &mut live, enough) {
             self.walking = Some(walking);
             return None;
         }
-        let plan = walking.end(&mut self.planner.held_nodes);
+        let plan = walking.end(&mut self.planner.claims);
         let started = forward::follow(plan, &mut self.planner, self.now);
         let mut found = Vec::new();
         for (pending, slots) in started {

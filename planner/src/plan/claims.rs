@@ -18,7 +18,7 @@ use fluxqueue_machine::fluxion::RankSet;
 
 /// The claims of earlier requests against later ones.
 #[derive(Debug, Clone, Default)]
-pub struct HeldNodes {
+pub struct Claims {
     /// The nodes of all requests that wait: no other request gets them.
     held: RankSet,
     /// The claims of requests that wait, in the order of the walk.
@@ -114,12 +114,12 @@ pub(super) struct InQueue {
     pub(super) head: Option<Place>,
 }
 
-impl HeldNodes {
+impl Claims {
     /// Returns the state at the beginning of a walk: it holds nothing, except for requests that
     /// have not begun since the last one.
     pub(super) fn after(last: &Self) -> Self {
         let has_followers = last.has_followers.clone();
-        HeldNodes { starting: last.starting.clone(), has_followers, ..HeldNodes::default() }
+        Claims { starting: last.starting.clone(), has_followers, ..Claims::default() }
     }
 
     /// Notes that a request has slots on these nodes and has not begun.

@@ -114,7 +114,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::controller::Controller;
+    use crate::Controller;
     use crate::pod::Pod;
     use crate::shape::ShapeInterner;
 

@@ -146,7 +146,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::controller::Controller;
+    use crate::Controller;
 
     fn read(annotations: &Value, more: &Value) -> Controller {
         let mut spec = json!({

@@ -10,7 +10,7 @@ use crate::fluxion::{Rank, RankSet};
 use crate::ledger::Allocation;
 use fluxqueue_workload::{Pod, Shape};
 
-/// The rule.
+/// Closes nodes where a disk that the pods want is in use.
 pub(super) struct Disks;
 
 impl Rule for Disks {

@@ -9,8 +9,7 @@ use crate::fluxion::{Rank, RankSet};
 use crate::ledger::Allocation;
 use fluxqueue_workload::Pod;
 
-/// The rule. `NodeFilters` closes its nodes; here are its words,
-/// which come last.
+/// Names the nodes that lack a feature. `NodeFilters` closes them; the words come last.
 pub(super) struct Features;
 
 impl Rule for Features {

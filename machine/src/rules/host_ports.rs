@@ -10,7 +10,7 @@ use crate::fluxion::{Rank, RankSet};
 use crate::ledger::Allocation;
 use fluxqueue_workload::{Pod, Shape};
 
-/// The rule.
+/// Closes nodes where a host port that the pods want is taken.
 pub(super) struct HostPorts;
 
 impl Rule for HostPorts {

@@ -7,7 +7,7 @@ use crate::fluxion::{Rank, RankSet};
 use crate::ledger::Allocation;
 use fluxqueue_workload::Pod;
 
-/// The rule. A pod that has its slot already stays there.
+/// Closes the nodes in quarantine. A pod that has its slot already stays there.
 pub(super) struct InQuarantine;
 
 impl Rule for InQuarantine {

@@ -14,7 +14,7 @@ use crate::ledger::{Allocation, LevelWant};
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::levels::RuleScope;
 
-/// The rule.
+/// Closes the parts that have as many pods of the job as they may have.
 pub(super) struct Levels;
 
 impl Rule for Levels {

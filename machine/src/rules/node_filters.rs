@@ -8,7 +8,7 @@ use crate::fluxion::{Rank, RankSet};
 use crate::ledger::Allocation;
 use fluxqueue_workload::Pod;
 
-/// The rule. It closes the nodes of `Features` as well, which only
+/// Closes nodes for their own properties. It closes the nodes of `Features` as well, which only
 /// come last in kube-scheduler's words.
 pub(super) struct NodeFilters;
 

@@ -11,7 +11,7 @@ use crate::fluxion::{Rank, RankSet};
 use crate::ledger::Allocation;
 use fluxqueue_workload::Pod;
 
-/// The rule.
+/// Closes nodes by the terms of pods about each other.
 pub(super) struct OtherPods;
 
 impl Rule for OtherPods {

@@ -7,7 +7,8 @@ use crate::fluxion::{Rank, RankSet};
 use crate::ledger::Allocation;
 use fluxqueue_workload::Pod;
 
-/// The rule. That the rules of queues have changed is known to their owner.
+/// Closes the nodes that the queue of the pods does not select. The owner of the queues knows when
+/// their rules change.
 pub(super) struct QueueNodes;
 
 impl Rule for QueueNodes {

@@ -10,7 +10,8 @@ use crate::fluxion::{Rank, RankSet};
 use crate::ledger::Allocation;
 use fluxqueue_workload::{Pod, Resources, Shape};
 
-/// The rule. The graph keeps it, by an account of its own.
+/// Compares the requests of pods with the free amounts. The graph keeps it, by an account of its
+/// own.
 pub(super) struct ResourcesFit;
 
 impl Rule for ResourcesFit {

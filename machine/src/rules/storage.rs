@@ -10,7 +10,7 @@ use crate::fluxion::{Rank, RankSet};
 use crate::ledger::Allocation;
 use fluxqueue_workload::Pod;
 
-/// The rule.
+/// Closes nodes on which the pods cannot have their volumes.
 pub(super) struct VolumesThere;
 
 impl Rule for VolumesThere {

@@ -7,7 +7,7 @@ use crate::fluxion::{Rank, RankSet};
 use crate::ledger::Allocation;
 use fluxqueue_workload::Pod;
 
-/// The rule. The graph keeps it, now and later.
+/// Keeps pods off nodes with others that they must not join. The graph keeps it, now and later.
 pub(super) struct WholeNodes;
 
 impl Rule for WholeNodes {

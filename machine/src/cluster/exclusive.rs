@@ -8,7 +8,7 @@ use crate::fluxion::{Rank, RankSet};
 use fluxqueue_workload::constraints::{Constraints, Disk, HostPort};
 
 /// Something that not any two pods on a node can have.
-pub(crate) trait Exclusive: Clone + PartialEq {
+pub(crate) trait Exclusive: Clone + PartialEq + Debug {
     /// True if one node cannot give both.
     fn conflicts(&self, other: &Self) -> bool;
 }
@@ -134,7 +134,7 @@ impl<T> Default for Taken<T> {
     }
 }
 
-impl<T: Exclusive + Debug> Taken<T> {
+impl<T: Exclusive> Taken<T> {
     /// Grows when a thing of the kind is given back or taken, for those that want one.
     pub(crate) fn version(&self, wanted: &[T]) -> u64 {
         if wanted.is_empty() { 0 } else { self.now.version + self.for_ever.version }

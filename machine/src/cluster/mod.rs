@@ -18,6 +18,7 @@ mod view;
 pub mod volumes;
 
 pub use classes::Class;
+pub(crate) use exclusive::{Exclusive, Taken, TakenThings};
 pub use levels::{Level, Topology, TopologyError, readable};
 pub use neighbours::OccupantId;
 pub use neighbours::{ChangedTerms, Company, OwnTerms, Stance};

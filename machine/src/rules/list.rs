@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use super::disks::Disks;
 use super::features::Features;
-use super::host_ports::HostPorts;
 use super::in_quarantine::InQuarantine;
 use super::levels::Levels;
 use super::node_filters::NodeFilters;
@@ -14,6 +12,7 @@ use super::resources::ResourcesFit;
 use super::rule::{Account, Applicants, Horizon, Rule, Site};
 use super::storage::VolumesThere;
 use super::whole_nodes::WholeNodes;
+use super::{disks, host_ports};
 use crate::cluster::Cluster;
 use crate::cluster::filters::Rejection;
 use crate::fluxion::{Rank, RankSet};
@@ -26,9 +25,9 @@ pub(super) static RULES: [&dyn Rule; 11] = [
     &NodeFilters,
     &QueueNodes,
     &InQuarantine,
-    &HostPorts,
+    &host_ports::RULE,
     &ResourcesFit,
-    &Disks,
+    &disks::RULE,
     &VolumesThere,
     &OtherPods,
     &Features,

@@ -10,6 +10,7 @@
 //! (`Rule::is_kept_by_graph`). The rules among the pods of one request belong to the search.
 
 mod disks;
+mod exclusives;
 mod features;
 mod host_ports;
 mod in_quarantine;

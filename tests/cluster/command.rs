@@ -207,7 +207,7 @@ fn cancelled(ns: &Namespace<'_>) {
     let ran = command(ns, &["wait", "waits"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "job/waits is Completed\n"), "{}", ran.err);
     assert_eq!(row(&done(ns, &["history"]), "job/waits")[1..3], ["gpu", "Completed"]);
-    assert_eq!(done(ns, &["history", "--since", "1s", "-q", "default"]), "");
+    assert_eq!(done(ns, &["history", "--since", "1h", "-q", "elsewhere"]), "");
     assert!(failed(ns, &["cancel", "waits", "--yes"]).contains("job/waits has ended"));
     assert!(failed(ns, &["hold", "waits"]).contains("job/waits in namespace"));
 

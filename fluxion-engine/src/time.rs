@@ -33,6 +33,9 @@ pub(crate) enum When {
     Window { from: i64, to: i64 },
     /// When everything that has an end has ended.
     Eventually,
+    /// The most that is free at any instant, by the ends that are known: only claims count that
+    /// have begun and have no known end.
+    Best,
     /// On the idle machine.
     Idle,
 }

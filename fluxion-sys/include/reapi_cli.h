@@ -327,7 +327,8 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *   FLUXION_EXT_EVENTUALLY (and R "") if it fits once everything that has an end has ended, EBUSY if what never ends or nodes that
  *   are down stand in the way, ENODEV if it would not fit on the idle machine, EAGAIN if no place was found for any of
  *   these moments and that is not proved. A place that was found is one; an earlier instant may be one too if the search
- *   there gave up. MATCH_ALLOCATE is EAGAIN if that holds for now; the others as it follows from this.
+ *   there gave up, or if instants were passed over: of several shapes they are tried one after another for 16 million steps, then
+ *   by bisection. MATCH_ALLOCATE is EAGAIN if that holds for now; the others as it follows from this.
  * ---------------------------------------------------------------------------------------------------------------- */
 
 /* Stands for an instant that nobody knows. INT64_MAX / 2. */
@@ -403,7 +404,7 @@ int fluxion_ext_explain (reapi_cli_ctx_t *ctx, const char *jobspec, char **json)
 /* How many steps the searches of the last match, move, explanation or question for eligible ranks took. A step is a look at a
  * node, a vertex, an instant or an edge of a flow: some tens of nanoseconds. With the option search_budget a call that needs
  * more steps than that ends with EAGAIN, and takes nothing. is_earliest is false where the search gave up at some instant
- * before the start that was found: it may not be the earliest. */
+ * before the start that was found, or passed over some: it may not be the earliest. */
 int fluxion_ext_effort (reapi_cli_ctx_t *ctx, uint64_t *steps, bool *is_earliest);
 
 /* The pools of a node: {"rank":0,"pools":[{"type":"cpu","size":4000,"used":1500}]}. */

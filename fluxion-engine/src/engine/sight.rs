@@ -5,13 +5,12 @@ use super::op::MatchOp;
 use super::options::Options;
 use super::searches::Searches;
 use crate::book::Book;
-use crate::book::job::JobMode;
 use crate::graph::Graph;
 use crate::jobspec::Jobspec;
 use crate::matcher::candidates::{self, Status, Usable};
-use crate::matcher::flat::{self, Search, Start};
+use crate::matcher::flat::{self, NotSoon, Search, Start};
 use crate::policy::Policy;
-use crate::time::{End, WINDOW_SECONDS};
+use crate::time::WINDOW_SECONDS;
 use crate::traverser::{Later, Left, Miss, Traversal};
 use crate::{Error, Reason};
 
@@ -235,85 +234,11 @@ impl<'a> Sight<'a> {
         now: Error,
     ) -> Result<(Vec<flat::Pick>, i64), Error> {
         let usable = self.usable(ask, request, Status::Heeded);
-        let attempt = |at: i64, usable: &Usable| match flat::search(
-            request,
-            self.graph(),
-            Start::At(at),
-            usable,
-            ask.policy,
-        ) {
-            Search::Found(picks) => Some((picks, at)),
-            Search::Impossible => None,
-            Search::GaveUp => {
-                self.graph().pools.effort.passes_over();
-                None
-            }
-        };
-        let sweep =
-            flat::sweep(request, self.graph(), &usable, self.now()).ok_or_else(Error::busy)?;
-        let is_one = request.shapes.len() == 1;
-        let found = if is_one || self.graph().pools.ledger().plans() {
-            // Where others begin later, a gap may open and close again: each instant has to be
-            // tried. But none has more room than there is once everything that ends has ended.
-            let mut may_ever = None;
-            let mut fits_ever = || {
-                *may_ever.get_or_insert_with(|| {
-                    // A reservation that never ends is not there yet at an earlier instant.
-                    self.book.jobs().iter().any(|(_, job)| {
-                        job.info.mode == JobMode::Reserved && job.term.end == End::Never
-                    }) || self.find_flat(ask, request, Start::Eventually, Status::Heeded)
-                        != Search::Impossible
-                })
-            };
-            let found = sweep.find(from, |at, rows| match attempt(at, &usable.within(&rows)) {
-                Some(found) => Some(Ok(found)),
-                None if fits_ever() => None,
-                None => Some(Err(Error::busy())),
-            });
-            found.transpose()?
-        } else {
-            // Resources only come free.
-            let first = sweep.find(from, |at, _| Some(at));
-            let Some(first) = first else {
-                self.graph().pools.effort.ensure_left()?;
-                return Err(Error::busy());
-            };
-            let later = self.graph().pools.ledger().ends().into_iter().filter(|end| *end > first);
-            let instants: Vec<i64> = std::iter::once(first).chain(later).collect();
-            first_that_fits(&instants, |at| attempt(at, &usable))
-        };
-        self.graph().pools.effort.ensure_left()?;
-        found.ok_or_else(|| self.why_not_later(ask, request, now))
+        let times = (from, self.now());
+        flat::soonest(request, self.graph(), &usable, ask.policy, times).map_err(|why| match why {
+            NotSoon::Impossible => Error::busy(),
+            NotSoon::NoInstant => now,
+            NotSoon::GaveUp => self.graph().pools.effort.gave_up(),
+        })
     }
-
-    /// Why no instant was found.
-    fn why_not_later(&self, ask: &Ask<'_>, request: &flat::SlotRequest<'_>, now: Error) -> Error {
-        if request.shapes.len() == 1 {
-            return Error::busy();
-        }
-        match self.find_flat(ask, request, Start::Eventually, Status::Heeded) {
-            Search::Found(_) => now,
-            Search::Impossible => Error::busy(),
-            // It may still be found at an instant at which there is less to choose from.
-            Search::GaveUp => self.graph().pools.effort.gave_up(),
-        }
-    }
-}
-
-/// The first of these instants at which it fits, if it fits ever after once it fits: resources only
-/// come free.
-fn first_that_fits<T>(ends: &[i64], attempt: impl Fn(i64) -> Option<T>) -> Option<T> {
-    let mut best = attempt(*ends.last()?)?;
-    let (mut low, mut high) = (0, ends.len() - 1);
-    while low < high {
-        let middle = usize::midpoint(low, high);
-        match attempt(ends[middle]) {
-            Some(found) => {
-                best = found;
-                high = middle;
-            }
-            None => low = middle + 1,
-        }
-    }
-    Some(best)
 }

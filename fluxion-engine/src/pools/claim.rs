@@ -103,6 +103,7 @@ impl Claim {
         match when {
             When::Idle => false,
             When::Eventually => self.end == End::Never,
+            When::Best => !self.planned && !matches!(self.end, End::At(_)),
             When::Window { from, to } => self.counts_within(from, to, now),
         }
     }

@@ -39,7 +39,7 @@ enum Source<'a> {
     Later(&'a [u64], usize, (i64, i64)),
     /// Units free once everything that has an end has ended.
     InTheEnd(&'a Column),
-    /// Units free at a moment for slots that do not share with all, or share with more.
+    /// Units free at a moment for slots of a tenancy, from the claims.
     Beside(TypeId, Tenancy, When),
 }
 
@@ -69,6 +69,7 @@ fn source(ledger: &Ledger, kind: TypeId, when: When, tenancy: Tenancy) -> Source
         _ if tenancy != Tenancy::Shared => Source::Beside(kind, tenancy, when),
         When::Idle => Source::Idle(column.sizes()),
         When::Eventually => Source::InTheEnd(column),
+        When::Best => Source::Beside(kind, tenancy, when),
         When::Window { from, to } if from > ledger.now() => {
             Source::Later(column.usable(), place(), (from, to))
         }

@@ -32,6 +32,9 @@ pub(crate) struct Sweep<'a> {
     now: i64,
     /// When the room of a row shrinks, for a shape.
     shrinks: BinaryHeap<Reverse<(i64, usize, usize)>>,
+    /// Something has ended on a row that is of use, since the last attempt. Before that there is
+    /// no place where there was none.
+    has_more: bool,
 }
 
 /// A shape, as far as the sweep has come.
@@ -80,6 +83,7 @@ pub(crate) fn sweep<'g>(
         spread,
         now,
         shrinks: BinaryHeap::new(),
+        has_more: true,
     };
     for (at, shape) in request.shapes.iter().enumerate() {
         let when = When::Window { from: now, to: shape.hold.until(now) };
@@ -98,8 +102,9 @@ pub(crate) fn sweep<'g>(
 }
 
 impl Sweep<'_> {
-    /// Calls `attempt` at each instant from `from` on at which there is room for each shape, with
-    /// the rows that have some, until it succeeds.
+    /// Calls `attempt` at each instant from `from` on at which there is room for each shape, and at
+    /// which there may be more than at the one before, with the rows that have some, until it
+    /// succeeds.
     pub(crate) fn find<T>(
         mut self,
         from: i64,
@@ -131,10 +136,17 @@ impl Sweep<'_> {
     }
 
     /// Calls `attempt` if there is room for each shape at an instant up to which all has been
-    /// looked at.
-    fn attempt<T>(&self, at: i64, attempt: impl FnOnce(i64, Vec<Bits>) -> Option<T>) -> Option<T> {
+    /// looked at, and something has ended since the last attempt.
+    fn attempt<T>(
+        &mut self,
+        at: i64,
+        attempt: impl FnOnce(i64, Vec<Bits>) -> Option<T>,
+    ) -> Option<T> {
         self.pools.effort.take(1);
         if self.shapes.iter().any(|shape| shape.sum < shape.wanted) || !self.spread.may_fit() {
+            return None;
+        }
+        if !std::mem::take(&mut self.has_more) {
             return None;
         }
         let with_room = |shape: &Swept| {
@@ -150,7 +162,9 @@ impl Sweep<'_> {
         for row in ranks.iter().filter_map(|rank| self.pools.position(*rank)) {
             for shape in 0..self.shapes.len() {
                 if self.shapes[shape].rows.contains(row) {
+                    let had_room = self.shapes[shape].rooms[row] > 0;
                     self.look(shape, row, at);
+                    self.has_more |= had_room || self.shapes[shape].rooms[row] > 0;
                 }
             }
         }

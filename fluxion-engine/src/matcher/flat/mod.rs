@@ -20,9 +20,10 @@ mod rule;
 mod search;
 mod several;
 mod shape;
+mod soonest;
 mod taken;
 
-pub(crate) use earliest::sweep;
 pub(crate) use request::{Search, SlotRequest, Start, has_ranges};
 pub(crate) use search::search;
 pub(crate) use shape::{Pick, Shape, by_count};
+pub(crate) use soonest::{NotSoon, soonest};

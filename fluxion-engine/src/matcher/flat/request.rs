@@ -35,6 +35,9 @@ pub(crate) enum Start {
     At(i64),
     /// When everything that has an end has ended.
     Eventually,
+    /// When most is free, by the ends that are known: a request without a place then has none at
+    /// any instant.
+    Best,
     /// On the idle machine.
     Idle,
 }

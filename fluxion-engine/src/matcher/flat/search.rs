@@ -75,6 +75,7 @@ fn search_exactly(
         }
         Start::At(from) => When::Window { from, to: request.longest().until(from) },
         Start::Eventually => When::Eventually,
+        Start::Best => When::Best,
         Start::Idle => When::Idle,
     };
     let (free, order) =

@@ -163,6 +163,11 @@ impl Ledger {
         let used = match when {
             When::Idle => 0,
             When::Eventually => column.endless()[row],
+            When::Best => {
+                let claims = self.claims(row).iter();
+                let counted = claims.filter(|claim| claim.counts(when, self.now()));
+                counted.map(|claim| claim.units(kind)).sum()
+            }
             When::Window { from, to } => {
                 let claims = self.claims(row);
                 let used_at = |at: i64| -> u128 {
@@ -181,7 +186,9 @@ impl Ledger {
     pub(crate) fn used_at(&self, row: usize, kind: TypeId, when: When) -> u128 {
         match when {
             When::Idle => 0,
-            When::Eventually => self.used_by(row, kind, |claim| claim.end == End::Never),
+            When::Eventually | When::Best => {
+                self.used_by(row, kind, |claim| claim.counts(when, self.now()))
+            }
             When::Window { from, .. } => {
                 self.used_by(row, kind, |claim| claim.counts_at(from, self.now()))
             }

@@ -82,6 +82,7 @@ fn times_later(
     let when = match moment.start {
         Start::At(at) => When::Window { from: at, to: at.saturating_add(1) },
         Start::Eventually => When::Eventually,
+        Start::Best => When::Best,
         Start::Idle => When::Idle,
     };
     let free = pools.free(demand.iter().map(|(kind, _)| (Some(*kind), when)), tenancy);

@@ -1,41 +1,16 @@
 //! Giving back a part of a job.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde::Deserialize;
-
 use super::Engine;
 use super::update::UpdateReader;
+use crate::Error;
 use crate::book::job::{Job, JobMode, no_job};
 use crate::graph::VertexId;
-use crate::limits::R_BYTES_MAX;
 use crate::readers::jgf;
+use crate::readers::r::{self, RanksOnly};
 use crate::schedule::Touch;
-use crate::tree::without_mark;
-use crate::{Error, idset};
-
-/// The fields of RFC 20's R that are read.
-#[derive(Deserialize)]
-struct R<'a> {
-    version: u64,
-    #[serde(borrow)]
-    execution: Execution<'a>,
-    scheduling: Option<serde_json::Value>,
-}
-
-#[derive(Deserialize)]
-struct Execution<'a> {
-    #[serde(borrow, rename = "R_lite")]
-    r_lite: Vec<Entry<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Entry<'a> {
-    #[serde(borrow)]
-    rank: Cow<'a, str>,
-}
 
 impl Engine {
     /// Gives back what an allocated job has on the ranks of an R document, or of its graph if it
@@ -44,10 +19,7 @@ impl Engine {
         if self.book.jobs().get(id).is_none_or(|job| job.info.mode != JobMode::Allocated) {
             return Err(no_job(id));
         }
-        R_BYTES_MAX.check(r.len(), "R")?;
-        let r = without_mark(r);
-        let document: R<'_> =
-            serde_json::from_str(r).map_err(|error| Error::invalid(format!("R: {error}")))?;
+        let document: RanksOnly<'_> = r::read(r, "R")?;
         match document.scheduling {
             None => self.partial_cancel_with(id, r, UpdateReader::Rv1exec),
             Some(scheduling) => {
@@ -103,17 +75,9 @@ impl Engine {
 }
 
 fn ranks(text: &str) -> Result<Vec<(u32, u32)>, Error> {
-    R_BYTES_MAX.check(text.len(), "R")?;
-    let r: R<'_> = serde_json::from_str(without_mark(text))
-        .map_err(|error| Error::invalid(format!("R: {error}")))?;
-    if r.version != 1 {
-        return Err(Error::invalid(format!("R: version {}: only 1 is known", r.version)));
-    }
-    let mut ranges = Vec::new();
-    for entry in r.execution.r_lite {
-        ranges.extend(idset::parse(&entry.rank)?);
-    }
-    Ok(ranges)
+    let document: RanksOnly<'_> = r::read(text, "R")?;
+    document.check_version("R")?;
+    Ok(document.ranks("R")?.concat())
 }
 
 /// As upstream, where a partial cancel fails unless the job has a vertex of each rank for

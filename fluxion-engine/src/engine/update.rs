@@ -1,8 +1,7 @@
 //! Taking up earlier grants: an R document lists the resources of a job.
 
-use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::Engine;
@@ -12,12 +11,13 @@ use crate::book::job::{JobInfo, JobMode};
 use crate::graph::{Graph, TypeId, VertexId};
 use crate::limits::R_BYTES_MAX;
 use crate::readers::jgf;
+use crate::readers::r::{self, Children, Lite, Resources};
 use crate::schedule::Term;
 use crate::time::{End, WINDOW_SECONDS};
 use crate::traverser::select;
 use crate::tree::without_mark;
 use crate::writer::{self, About, Emitted, MatchFormat};
-use crate::{Error, Reason, hostlist, idset};
+use crate::{Error, Reason, idset};
 
 /// The formats of documents that list the resources of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,39 +60,13 @@ pub struct Updated {
     pub unwritten: Option<Error>,
 }
 
-#[derive(Deserialize)]
-struct R<'a> {
-    version: u64,
-    #[serde(borrow)]
-    execution: Execution<'a>,
-}
-
-#[derive(Deserialize)]
-struct Execution<'a> {
-    #[serde(borrow, rename = "R_lite")]
-    r_lite: Vec<Entry<'a>>,
-    #[serde(borrow)]
-    nodelist: Vec<Cow<'a, str>>,
-}
-
-#[derive(Deserialize)]
-struct Entry<'a> {
-    #[serde(borrow)]
-    rank: Cow<'a, str>,
-    #[serde(borrow)]
-    children: std::collections::BTreeMap<Cow<'a, str>, Cow<'a, str>>,
-}
-
 impl Engine {
     /// Makes a job of what an R document says, as the C interface has it: R of RFC 20, or JGF
     /// alone.
     pub fn update_allocate(&mut self, id: u64, r: &str) -> Result<Grant, Error> {
         must_be_new(self, id)?;
-        R_BYTES_MAX.check(r.len(), "R")?;
         let r = without_mark(r);
-        let document: Value =
-            serde_json::from_str(r).map_err(|error| Error::invalid(format!("R: {error}")))?;
-        if document.get("version").and_then(Value::as_u64) != Some(1) {
+        let Some(head) = r::head(r)? else {
             let reader = match self.options.load_format {
                 crate::readers::Format::JgfShorthand => UpdateReader::JgfShorthand,
                 crate::readers::Format::Jgf => UpdateReader::Jgf,
@@ -101,19 +75,12 @@ impl Engine {
                 _ => return Err(Error { reason: Reason::NotSupported, text: String::new() }),
             };
             return self.update_or_lose(id, r, reader, 0, WINDOW_SECONDS);
-        }
-        let times = document.get("execution");
-        let time = |name: &str| times.and_then(|times| times.get(name)).and_then(Value::as_f64);
-        let (start, end) = (time("starttime").unwrap_or(0.0), time("expiration").unwrap_or(0.0));
-        #[expect(clippy::cast_possible_truncation, reason = "a float is cut to what fits")]
-        let (at, mut duration) = (start as i64, (end - start) as i64);
-        if duration <= 0 {
-            duration = WINDOW_SECONDS;
-        }
-        match document.get("scheduling") {
+        };
+        let (at, duration) = (head.at, head.duration);
+        match head.scheduling {
             None => self.update_or_lose(id, r, UpdateReader::Rv1exec, at, duration),
             Some(scheduling) => {
-                let reader = UpdateReader::of(scheduling)?;
+                let reader = UpdateReader::of(&scheduling)?;
                 self.update_or_lose(id, &scheduling.to_string(), reader, at, duration)
             }
         }
@@ -282,28 +249,28 @@ fn without_a_word() -> Error {
 /// The vertices of R: those that it lists below each rank, and nodes that it lists completely.
 fn executed(graph: &Graph, text: &str) -> Result<Taken, Error> {
     R_BYTES_MAX.check(text.len(), "R")?;
-    let r: R<'_> = serde_json::from_str(without_mark(text)).map_err(|_| without_a_word())?;
-    if r.version != 1 || r.execution.r_lite.is_empty() {
+    let document: Resources<'_> = r::read(text, "R").map_err(|_| without_a_word())?;
+    document.check_version("R").map_err(|_| without_a_word())?;
+    let execution = &document.execution;
+    let nodelist = execution.nodelist.get().ok_or_else(without_a_word)?;
+    let is_whole = execution.r_lite.iter().all(|lite| lite.children.get().is_some());
+    if execution.r_lite.is_empty() || !is_whole {
         return Err(without_a_word());
     }
     let unequal = || Error::invalid("R: nodelist: not as many hosts as there are ranks");
-    let (mut hosts, mut budget) = (Vec::new(), hostlist::Budget::default());
-    for list in &r.execution.nodelist {
-        hosts.extend(hostlist::expand_within(list, &mut budget).map_err(|_| without_a_word())?);
-        // More hosts than vertices are not all there.
-        if hosts.len() > graph.len() {
-            return Err(Error::invalid("R: nodelist: more hosts than the graph has vertices"));
-        }
+    // More hosts than vertices are not all there.
+    let hosts = r::hosts(nodelist, graph.len(), "R").map_err(|_| without_a_word())?;
+    if hosts.len() > graph.len() {
+        return Err(Error::invalid("R: nodelist: more hosts than the graph has vertices"));
     }
+    let entries = document.ranks("R").map_err(|_| without_a_word())?;
     let mut ranks: Vec<u32> = Vec::new();
-    for entry in &r.execution.r_lite {
-        for (first, last) in idset::parse(&entry.rank).map_err(|_| without_a_word())? {
-            // A set of a few bytes may name billions of ranks.
-            if (last - first) as usize >= hosts.len() {
-                return Err(unequal());
-            }
-            ranks.extend(first..=last);
+    for (first, last) in entries.iter().flatten() {
+        // A set of a few bytes may name billions of ranks.
+        if (last - first) as usize >= hosts.len() {
+            return Err(unequal());
         }
+        ranks.extend(*first..=*last);
     }
     ranks.sort_unstable();
     ranks.dedup();
@@ -311,22 +278,27 @@ fn executed(graph: &Graph, text: &str) -> Result<Taken, Error> {
         return Err(unequal());
     }
     let mut all = Taken::default();
-    for entry in &r.execution.r_lite {
-        for (first, last) in idset::parse(&entry.rank)? {
-            for rank in first..=last {
-                let host = &hosts[ranks.partition_point(|known| *known < rank)];
-                of_rank(graph, rank, host, entry, &mut all)?;
-            }
+    for (lite, ranges) in execution.r_lite.iter().zip(&entries) {
+        let children = by_type(lite);
+        for rank in ranges.iter().flat_map(|(first, last)| *first..=*last) {
+            let host = &hosts[ranks.partition_point(|known| *known < rank)];
+            of_rank(graph, rank, host, &children, &mut all)?;
         }
     }
     Ok(all)
+}
+
+/// The ids that an entry lists, by type; of a type that is named twice the last ones count.
+fn by_type<'a>(lite: &'a Lite<'_, Children<'_>>) -> BTreeMap<&'a str, &'a str> {
+    let all = lite.children.get().into_iter().flat_map(|children| &children.0);
+    all.map(|(kind, ids)| (&**kind, &**ids)).collect()
 }
 
 fn of_rank(
     graph: &Graph,
     rank: u32,
     host: &str,
-    entry: &Entry<'_>,
+    children: &BTreeMap<&str, &str>,
     all: &mut Taken,
 ) -> Result<(), Error> {
     let missing =
@@ -341,11 +313,11 @@ fn of_rank(
             && graph.size(**vertex) == 1
     };
     let node = *vertices.iter().find(is_node).ok_or_else(|| missing(format!("no node {host}")))?;
-    if entry.children.is_empty() {
+    if children.is_empty() {
         return Err(missing("nothing of it is listed".to_owned()));
     }
     let mut found = 0;
-    for (kind, ids) in &entry.children {
+    for (kind, ids) in children {
         if graph.types().get(kind).is_none() {
             return Err(Error::invalid(format!("R: rank {rank}: there is no type {kind}")));
         }

@@ -4,7 +4,8 @@ mod allowlist;
 mod grug;
 mod hwloc;
 pub(crate) mod jgf;
-pub(crate) mod rv1exec;
+pub(crate) mod r;
+mod rv1exec;
 
 pub use allowlist::Allowlist;
 

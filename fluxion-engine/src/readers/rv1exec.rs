@@ -5,138 +5,65 @@
 //! (their names go to the ranks in ascending order), below that one vertex of size 1 for each id
 //! that R_lite gives the rank, type by type in the document's order. `execution.properties` maps a
 //! property to the ranks of nodes that have it.
-//!
-//! The same document also names the resources of a job: updates and cancels use [`parse`].
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-
+use super::r::{self, Ranges, Resources};
+use crate::Error;
 use crate::graph::{Builder, Graph, NewVertex, PoolTypes, PropertySet, TextId, VertexId};
-use crate::limits::{R_BYTES_MAX, VERTICES_MAX};
-use crate::tree::without_mark;
-use crate::{Error, hostlist, idset};
+use crate::limits::VERTICES_MAX;
+
+/// What errors begin with.
+const WHAT: &str = "rv1exec";
 
 /// A document, its idsets expanded to ranges.
 #[derive(Debug)]
-pub(crate) struct Document {
+struct Document {
     /// The entries, in the order of the document.
-    pub(crate) entries: Vec<Entry>,
+    entries: Vec<Entry>,
     /// Host name by rank.
-    pub(crate) hosts: BTreeMap<u32, String>,
+    hosts: BTreeMap<u32, String>,
     /// Property and the ranks that have it, in the order of the document.
-    pub(crate) properties: Vec<(String, Ranges)>,
+    properties: Vec<(String, Ranges)>,
 }
-
-/// Ascending, disjoint, both ends included.
-pub(crate) type Ranges = Vec<(u32, u32)>;
 
 /// An element of R_lite: these ranks have these children.
 #[derive(Debug)]
-pub(crate) struct Entry {
+struct Entry {
     /// The ranks.
-    pub(crate) ranks: Ranges,
+    ranks: Ranges,
     /// Type and ids, in the order of the document.
-    pub(crate) children: Vec<(String, Ranges)>,
-}
-
-#[derive(Deserialize)]
-struct Top<'a> {
-    version: i64,
-    #[serde(borrow)]
-    execution: Execution<'a>,
-}
-
-#[derive(Deserialize)]
-struct Execution<'a> {
-    #[serde(borrow, rename = "R_lite")]
-    r_lite: Vec<Lite<'a>>,
-    #[serde(borrow, default)]
-    nodelist: Vec<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    properties: Ordered<'a>,
-}
-
-#[derive(Deserialize)]
-struct Lite<'a> {
-    #[serde(borrow)]
-    rank: Cow<'a, str>,
-    #[serde(borrow, default)]
-    children: Ordered<'a>,
-}
-
-/// An object of strings with an order that counts.
-#[derive(Default)]
-struct Ordered<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Ordered<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Pairs;
-        impl<'de> Visitor<'de> for Pairs {
-            type Value = Vec<(Cow<'de, str>, Cow<'de, str>)>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of strings")
-            }
-
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-                let mut pairs = Vec::new();
-                while let Some(pair) = map.next_entry()? {
-                    pairs.push(pair);
-                }
-                Ok(pairs)
-            }
-        }
-        deserializer.deserialize_map(Pairs).map(Ordered)
-    }
+    children: Vec<(String, Ranges)>,
 }
 
 /// Reads a document.
-pub(crate) fn parse(text: &str) -> Result<Document, Error> {
-    R_BYTES_MAX.check(text.len(), "R")?;
-    let top: Top<'_> =
-        serde_json::from_str(without_mark(text)).map_err(|error| wrong(format!("{error}")))?;
-    if top.version != 1 {
-        return Err(wrong(format!("version: {}, not 1", top.version)));
+fn parse(text: &str) -> Result<Document, Error> {
+    let document: Resources<'_> = r::read(text, WHAT)?;
+    document.check_version(WHAT)?;
+    let ranks = document.ranks(WHAT)?;
+    let all: Ranges = ranks.iter().flatten().copied().collect();
+    let execution = document.execution;
+    let mut entries = Vec::with_capacity(ranks.len());
+    for (at, (ranks, lite)) in ranks.into_iter().zip(execution.r_lite).enumerate() {
+        let children = lite.children.into_inner().0.into_iter().map(|(kind, ids)| {
+            let at = format!("{WHAT}: execution.R_lite[{at}].children.{kind}");
+            Ok((kind.to_string(), r::ranges(&ids, &at)?))
+        });
+        entries.push(Entry { ranks, children: children.collect::<Result<_, Error>>()? });
     }
-    let execution = top.execution;
-    let mut entries = Vec::with_capacity(execution.r_lite.len());
-    let mut ranks = Vec::new();
-    for (at, lite) in execution.r_lite.into_iter().enumerate() {
-        let here = format!("execution.R_lite[{at}]");
-        let entry = Entry {
-            ranks: ranges(&lite.rank, &format!("{here}.rank"))?,
-            children: lite
-                .children
-                .0
-                .into_iter()
-                .map(|(kind, ids)| {
-                    Ok((kind.to_string(), ranges(&ids, &format!("{here}.children.{kind}"))?))
-                })
-                .collect::<Result<_, Error>>()?,
-        };
-        ranks.extend_from_slice(&entry.ranks);
-        entries.push(entry);
-    }
-    let mut properties = Vec::with_capacity(execution.properties.0.len());
-    for (name, ids) in execution.properties.0 {
-        let ids = ranges(&ids, &format!("execution.properties.{name}"))?;
+    let mut properties = Vec::new();
+    for (name, ids) in execution.properties.into_inner().0 {
+        let ids = r::ranges(&ids, &format!("{WHAT}: execution.properties.{name}"))?;
         properties.push((name.into_owned(), ids));
     }
-    let hosts = hosts(&execution.nodelist, ranks)?;
+    let hosts = hosts(&execution.nodelist.into_inner(), all)?;
     Ok(Document { entries, hosts, properties })
 }
 
 /// Names in the order of the host list go to the ranks in ascending order.
 fn hosts(nodelist: &[Cow<'_, str>], mut ranks: Ranges) -> Result<BTreeMap<u32, String>, Error> {
-    let (mut names, mut budget) = (Vec::new(), hostlist::Budget::default());
-    for part in nodelist {
-        let hosts = hostlist::expand_within(part, &mut budget);
-        names.extend(hosts.map_err(|error| wrong(format!("execution.nodelist: {error}")))?);
-    }
+    let names = r::hosts(nodelist, usize::MAX, WHAT)?;
     ranks.sort_unstable();
     let mut hosts = BTreeMap::new();
     let mut names = names.into_iter();
@@ -280,12 +207,8 @@ fn number(rank: u32) -> Result<i32, Error> {
     i32::try_from(rank).map_err(|_| wrong(format!("rank {rank}: beyond 31 bits")))
 }
 
-fn ranges(text: &str, at: &str) -> Result<Ranges, Error> {
-    idset::parse(text).map_err(|error| wrong(format!("{at}: {error}")))
-}
-
 fn wrong(what: String) -> Error {
-    Error::invalid(format!("rv1exec: {what}"))
+    Error::invalid(format!("{WHAT}: {what}"))
 }
 
 #[cfg(test)]

@@ -1,0 +1,206 @@
+//! The reader of R (RFC 20): `{"version":1,"execution":{"R_lite":[...],"nodelist":[...]}}`.
+//!
+//! A graph is made of it ([`super::rv1exec`]), a job is taken up as it says, and given back in
+//! part. All of them need the ranks; what each needs beside them are the types of [`R`], and it
+//! passes over the rest, as upstream does.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::limits::R_BYTES_MAX;
+use crate::time::WINDOW_SECONDS;
+use crate::tree::without_mark;
+use crate::{Error, hostlist, idset};
+
+/// Ascending, disjoint, both ends included.
+pub(crate) type Ranges = Vec<(u32, u32)>;
+
+/// A document. `C` are the children of an entry, `H` the hosts, `P` the properties, `S` is the
+/// scheduler's own part.
+#[derive(Deserialize)]
+pub(crate) struct R<'a, C: Default, H: Default, P: Default, S: Default> {
+    pub(crate) version: i64,
+    #[serde(
+        borrow,
+        bound(deserialize = "C: Deserialize<'de>, H: Deserialize<'de>, P: Deserialize<'de>")
+    )]
+    pub(crate) execution: Execution<'a, C, H, P>,
+    #[serde(default)]
+    pub(crate) scheduling: S,
+}
+
+/// The resources of a job, or of a machine.
+#[derive(Deserialize)]
+pub(crate) struct Execution<'a, C: Default, H: Default, P: Default> {
+    #[serde(borrow, rename = "R_lite", bound(deserialize = "C: Deserialize<'de>"))]
+    pub(crate) r_lite: Vec<Lite<'a, C>>,
+    #[serde(default)]
+    pub(crate) nodelist: H,
+    #[serde(default)]
+    pub(crate) properties: P,
+}
+
+/// An element of R_lite: these ranks have these children.
+#[derive(Deserialize)]
+pub(crate) struct Lite<'a, C: Default> {
+    #[serde(borrow)]
+    pub(crate) rank: Cow<'a, str>,
+    #[serde(default)]
+    pub(crate) children: C,
+}
+
+/// A member that may be missing; one that is there is not null.
+#[derive(Default)]
+pub(crate) enum Member<T> {
+    #[default]
+    Missing,
+    There(T),
+}
+
+impl<T> Member<T> {
+    /// The member, if it is there.
+    pub(crate) fn get(&self) -> Option<&T> {
+        if let Member::There(member) = self { Some(member) } else { None }
+    }
+}
+
+impl<T: Default> Member<T> {
+    /// The member, or an empty one.
+    pub(super) fn into_inner(self) -> T {
+        if let Member::There(member) = self { member } else { T::default() }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Member<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::deserialize(deserializer).map(Member::There)
+    }
+}
+
+/// Parts of a host list.
+pub(crate) type Hosts<'a> = Member<Vec<Cow<'a, str>>>;
+
+/// Type and ids of vertices.
+pub(crate) type Children<'a> = Member<Ordered<'a>>;
+
+/// The resources: everything but the scheduler's own part.
+pub(crate) type Resources<'a> = R<'a, Children<'a>, Hosts<'a>, Member<Ordered<'a>>, IgnoredAny>;
+
+/// The ranks, and the scheduler's own part.
+pub(crate) type RanksOnly<'a> = R<'a, IgnoredAny, IgnoredAny, IgnoredAny, Option<Value>>;
+
+/// An object of strings with an order that counts.
+#[derive(Default)]
+pub(crate) struct Ordered<'a>(pub(crate) Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Ordered<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Vec<(Cow<'de, str>, Cow<'de, str>)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of strings")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(pairs)
+            }
+        }
+        deserializer.deserialize_map(Pairs).map(Ordered)
+    }
+}
+
+/// Reads a document in one of its forms. Errors begin with `what`.
+pub(crate) fn read<'a, C, H, P, S>(text: &'a str, what: &str) -> Result<R<'a, C, H, P, S>, Error>
+where
+    C: Default + Deserialize<'a>,
+    H: Default + Deserialize<'a>,
+    P: Default + Deserialize<'a>,
+    S: Default + Deserialize<'a>,
+{
+    R_BYTES_MAX.check(text.len(), "R")?;
+    serde_json::from_str(without_mark(text))
+        .map_err(|error| Error::invalid(format!("{what}: {error}")))
+}
+
+impl<C: Default, H: Default, P: Default, S: Default> R<'_, C, H, P, S> {
+    /// Fails if this is another version than 1.
+    pub(crate) fn check_version(&self, what: &str) -> Result<(), Error> {
+        if self.version == 1 {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("{what}: version: {}, not 1", self.version)))
+    }
+
+    /// The ranks of each entry.
+    pub(crate) fn ranks(&self, what: &str) -> Result<Vec<Ranges>, Error> {
+        let entries = self.execution.r_lite.iter().enumerate();
+        entries
+            .map(|(at, lite)| ranges(&lite.rank, &format!("{what}: execution.R_lite[{at}].rank")))
+            .collect()
+    }
+}
+
+/// The hosts of a document, by name, at most `most`: of more than that only the first ones.
+pub(crate) fn hosts(
+    nodelist: &[Cow<'_, str>],
+    most: usize,
+    what: &str,
+) -> Result<Vec<String>, Error> {
+    let (mut names, mut budget) = (Vec::new(), hostlist::Budget::default());
+    for part in nodelist {
+        let hosts = hostlist::expand_within(part, &mut budget);
+        names.extend(
+            hosts
+                .map_err(|error| Error::invalid(format!("{what}: execution.nodelist: {error}")))?,
+        );
+        if names.len() > most {
+            break;
+        }
+    }
+    Ok(names)
+}
+
+/// An idset of a document; `at` says where it stands.
+pub(crate) fn ranges(text: &str, at: &str) -> Result<Ranges, Error> {
+    idset::parse(text).map_err(|error| Error::invalid(format!("{at}: {error}")))
+}
+
+/// The times of a job, and the scheduler's own part of a document.
+pub(crate) struct Head {
+    /// When the job starts.
+    pub(crate) at: i64,
+    /// For how many seconds; all time, if it says that it ends no later than it starts.
+    pub(crate) duration: i64,
+    /// The scheduler's own part.
+    pub(crate) scheduling: Option<Value>,
+}
+
+/// The head of a document; `None`: it is JSON, and no R of version 1.
+pub(crate) fn head(text: &str) -> Result<Option<Head>, Error> {
+    R_BYTES_MAX.check(text.len(), "R")?;
+    let mut document: Value = serde_json::from_str(without_mark(text))
+        .map_err(|error| Error::invalid(format!("R: {error}")))?;
+    if document.get("version").and_then(Value::as_u64) != Some(1) {
+        return Ok(None);
+    }
+    let times = document.get("execution");
+    let time = |name: &str| times.and_then(|times| times.get(name)).and_then(Value::as_f64);
+    let (start, end) = (time("starttime").unwrap_or(0.0), time("expiration").unwrap_or(0.0));
+    #[expect(clippy::cast_possible_truncation, reason = "a float is cut to what fits")]
+    let (at, duration) = (start as i64, (end - start) as i64);
+    Ok(Some(Head {
+        at,
+        duration: if duration > 0 { duration } else { WINDOW_SECONDS },
+        scheduling: document.get_mut("scheduling").map(Value::take),
+    }))
+}

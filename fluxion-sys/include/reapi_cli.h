@@ -157,7 +157,7 @@ int reapi_cli_match_allocate (reapi_cli_ctx_t *ctx, bool orelse_reserve, const c
 int reapi_cli_match_satisfy (reapi_cli_ctx_t *ctx, const char *jobspec, bool *sat, double *ov);
 
 /* Makes a job of what R says: RFC 20 with or without "scheduling", or JGF alone (from 0 on, without end). All of it must
- * be there (else ENOENT or EINVAL) and free (EBUSY). EEXIST if there is a job of this id. EINVAL where R is "", or names nothing that is exclusive.
+ * be there (else ENOENT or EINVAL) and free (EBUSY), a node that it takes whole also of units. EEXIST if there is a job of this id. EINVAL where R is "", or names nothing that is exclusive.
  *   at     second at which it starts
  *   R_out  what is held, in match_format; the caller frees it */
 int reapi_cli_update_allocate (reapi_cli_ctx_t *ctx, uint64_t jobid, const char *R, int64_t *at, double *ov,
@@ -180,6 +180,7 @@ int reapi_cli_info (reapi_cli_ctx_t *ctx, uint64_t jobid, char **mode, bool *res
  *             status=up|down, sched-now=allocated|free, sched-future=reserved|free, names=HOSTLIST, property=KEY,
  *             jobid-alloc=ID, jobid-reserved=ID, jobid-span=ID, jobid-tag=ID, agfilter=true|false (what vertices count)
  *   format    as match_format, NULL for that of the context; "simple" and "pretty_simple" are no JSON: ENOMEM on a hit
+ * Units of pools count as vertices do: a job with units of a type on a node has all pools of this type there.
  * EINVAL: criteria or format. */
 int reapi_cli_find (reapi_cli_ctx_t *ctx, const char *criteria, const char *format, char **R);
 

@@ -6,6 +6,7 @@
 //! was to take a place, can restore it.
 
 mod agendas;
+pub(crate) mod claims;
 mod elastic;
 mod holding;
 pub(crate) mod job;

@@ -8,10 +8,11 @@ use std::collections::{HashMap, HashSet};
 
 use super::Engine;
 use super::defects::defect;
-use crate::book::Book;
 use crate::book::job::JobMode;
+use crate::book::{Book, claims};
 use crate::graph::VertexId;
 use crate::limits::{FIND_BYTES_MAX, FIND_DEPTH_MAX};
+use crate::schedule::Touch;
 use crate::writer::{self, About, Emitted, MatchFormat};
 use crate::{Error, hostlist};
 
@@ -87,8 +88,9 @@ impl Engine {
 
 struct Search<'a> {
     book: &'a Book,
-    /// Per job of the expression, the vertices that it has anything of; whether for itself.
-    touched: HashMap<u64, HashMap<VertexId, (bool, usize)>>,
+    /// Per job of the expression, the vertices that it has anything of; whether for itself, and
+    /// its count of them.
+    touched: HashMap<u64, HashMap<VertexId, (bool, Option<&'a Touch>)>>,
     /// Vertices are written with what they count, and left out if they count nothing.
     filter: bool,
     /// Only what this job takes is counted.
@@ -110,12 +112,10 @@ impl Search<'_> {
                 self.job = Some(*id);
                 let mut all = HashMap::new();
                 if let Some(job) = self.book.jobs().get(*id) {
-                    all.extend(
-                        job.touches
-                            .iter()
-                            .enumerate()
-                            .map(|(at, touch)| (touch.vertex, (touch.exclusive, at))),
-                    );
+                    for part in claims::parts(self.book.graph(), job) {
+                        let known = all.entry(part.vertex).or_insert((false, None));
+                        *known = (part.exclusive, part.touch.or(known.1));
+                    }
                 }
                 self.touched.insert(*id, all);
             }
@@ -133,11 +133,11 @@ impl Search<'_> {
         emitted: &mut Vec<Emitted>,
     ) -> bool {
         let graph = self.book.graph();
-        let holds = self.book.schedule().holds(vertex);
+        let held = claims::held(self.book, vertex);
         let state = State {
             down: above.down || !graph.is_marked_up(vertex),
-            allocated: above.allocated || holds.iter().any(|hold| !hold.reserved),
-            reserved: above.reserved || holds.iter().any(|hold| hold.reserved),
+            allocated: above.allocated || held.now,
+            reserved: above.reserved || held.later,
         };
         let mut any = false;
         for child in graph.children(vertex) {
@@ -189,10 +189,9 @@ impl Search<'_> {
             Term::Allocation(id) => self.has(*id, vertex, JobMode::Allocated),
             Term::Reservation(id) => self.has(*id, vertex, JobMode::Reserved),
             Term::Tag(id) => self.touched[id].contains_key(&vertex),
-            Term::Span(id) => self.touched[id].get(&vertex).is_some_and(|(_, at)| {
-                let job = self.book.jobs().get(*id);
-                job.is_some_and(|job| !job.touches[*at].below.is_empty())
-            }),
+            Term::Span(id) => self.touched[id]
+                .get(&vertex)
+                .is_some_and(|(_, touch)| touch.is_some_and(|touch| !touch.below.is_empty())),
             Term::Names(names) => !names.is_empty() && names.contains(&*graph.name(vertex)),
             Term::Property(name) => graph.property(vertex, name).is_some(),
         }
@@ -208,7 +207,7 @@ impl Search<'_> {
     /// expression counts nothing there.
     fn counts(&self, vertex: VertexId) -> Option<Vec<(Box<str>, i64, u64)>> {
         let (graph, schedule) = (self.book.graph(), self.book.schedule());
-        let (jobs, now) = (self.book.jobs(), self.book.now());
+        let now = self.book.now();
         let (tracked, totals) =
             (schedule.filters.tracked(graph, vertex), schedule.filters.totals(graph, vertex));
         if tracked.is_empty() {
@@ -217,8 +216,7 @@ impl Search<'_> {
         let touch = match self.job {
             None => None,
             Some(id) => {
-                let place = self.touched[&id].get(&vertex);
-                let touch = place.and_then(|(_, at)| Some(&jobs.get(id)?.touches[*at]));
+                let touch = self.touched[&id].get(&vertex).and_then(|(_, touch)| *touch);
                 Some(touch.filter(|touch| !touch.below.is_empty())?)
             }
         };

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::Engine;
 use super::granting::weigh;
 use super::op::Grant;
+use crate::book::claims;
 use crate::book::job::{JobInfo, JobMode};
 use crate::graph::{Graph, TypeId, VertexId};
 use crate::limits::R_BYTES_MAX;
@@ -127,7 +128,13 @@ impl Engine {
         let to = at.saturating_add(duration);
         let to = if at < WINDOW_SECONDS { to.min(WINDOW_SECONDS) } else { to };
         for (vertex, exclusive) in &vertices {
-            if !self.book.schedule().is_free(*vertex, at, to) {
+            // A vertex that is only passed through may have units that others use.
+            let is_free = if *exclusive {
+                claims::is_free(&self.book, *vertex, (at, to))
+            } else {
+                self.book.schedule().is_free(*vertex, at, to)
+            };
+            if !is_free {
                 let name = self.graph().name(*vertex);
                 if *exclusive {
                     return Err(Error::invalid(format!("can't add span into {name}.")));

@@ -1,6 +1,6 @@
 //! Former faults, one by one.
 
-use fluxion_engine::{Engine, JobMode, MatchOp, Reason, UpdateReader};
+use fluxion_engine::{Engine, JobMode, MatchFormat, MatchOp, Reason, UpdateReader};
 
 use crate::Pair;
 use crate::naive::{Node, Wish};
@@ -220,4 +220,64 @@ fn alternatives_that_can_be_formed_often_do_not_exhaust_the_stack() {
     if let Err(error) = answer {
         assert_ne!(error.reason, Reason::Setup);
     }
+}
+
+/// A graph of a node with 10 units of cpu and a core.
+fn pool_and_core() -> Engine {
+    let options = r#"{"load_format":"jgf","matcher_policy":"lonode","match_format":"simple",
+        "pool_types":["cpu"]}"#;
+    Engine::new(&crate::document(0, &[(0, &node(10, 1))]), options).unwrap()
+}
+
+const FOUR_CPUS: &str = r#"{"label":"x","rank":0,"count":1,"with":{"cpu":4},"end":20}"#;
+
+/// `find` knows the units that jobs have, as it knows vertices.
+#[test]
+fn units_are_found_with_their_jobs() {
+    let mut engine = pool_and_core();
+    let find = |engine: &mut Engine, criteria: &str| {
+        let text = engine.find(criteria, MatchFormat::Simple, false).unwrap();
+        text.is_some_and(|text| text.contains("cpu"))
+    };
+    assert!(!find(&mut engine, "sched-now=allocated"));
+    engine.charge(7, FOUR_CPUS).unwrap();
+    let wish = crate::jobspec(Wish::Slots(1, 8), 5);
+    let later = engine.match_job(MatchOp::AllocateOrElseReserve, &wish, 8).unwrap();
+    assert_eq!(later.at, 20);
+    for (criteria, is_found) in [
+        ("sched-now=allocated", true),
+        ("sched-now=free and sched-future=free", false),
+        ("sched-future=reserved", true),
+        ("jobid-alloc=7", true),
+        ("jobid-tag=7", true),
+        ("jobid-alloc=8", false),
+        ("jobid-reserved=8", true),
+        ("jobid-span=7", false),
+    ] {
+        assert_eq!(find(&mut engine, criteria), is_found, "{criteria}");
+    }
+    engine.cancel(8).unwrap();
+    assert!(!find(&mut engine, "sched-future=reserved"));
+    engine.cancel(7).unwrap();
+    assert!(!find(&mut engine, "sched-now=allocated"));
+}
+
+/// A document cannot give a node away on which jobs have units, or will have some.
+#[test]
+fn r_takes_no_node_of_which_somebody_has_units() {
+    let r = r#"{"graph":{"nodes":[{"id":"1","metadata":{"type":"node","id":0,"rank":0,
+        "exclusive":true,"paths":{"containment":"/cluster0/node0"}}}],"edges":[]}}"#;
+    let mut engine = pool_and_core();
+    let update = |engine: &mut Engine, at: i64| {
+        engine.update(9, r, UpdateReader::Jgf, at, 5, JobMode::Allocated).map(|_| ())
+    };
+    let mut idle = engine.fork();
+    update(&mut idle, 0).unwrap();
+    engine.charge(7, FOUR_CPUS).unwrap();
+    assert_eq!(update(&mut engine, 0).unwrap_err().reason, Reason::Invalid);
+    let wish = crate::jobspec(Wish::Slots(1, 8), 5);
+    assert_eq!(engine.match_job(MatchOp::AllocateOrElseReserve, &wish, 8).unwrap().at, 20);
+    assert_eq!(update(&mut engine, 22).unwrap_err().reason, Reason::Invalid);
+    engine.cancel(7).unwrap();
+    update(&mut engine, 0).unwrap();
 }

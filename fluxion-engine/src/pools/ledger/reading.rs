@@ -50,6 +50,13 @@ impl Ledger {
         if self.is_taken_whole(row) { used.max(u128::from(column.sizes()[row])) } else { used }
     }
 
+    /// The jobs that have units of a type on a node, or will have some; whether they have yet to
+    /// begin. A job that has several claims is named as often.
+    pub(crate) fn holders(&self, row: usize, kind: TypeId) -> impl Iterator<Item = (u64, bool)> {
+        let claims = self.claims(row).iter().filter(move |claim| claim.units(kind) > 0);
+        claims.map(|claim| (claim.job, claim.planned))
+    }
+
     /// Whether a job has slots on a node.
     pub(crate) fn has_slots(&self, row: usize, job: u64) -> bool {
         self.claims(row).iter().any(|claim| claim.job == job && claim.slot().is_some())

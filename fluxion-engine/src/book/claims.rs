@@ -1,0 +1,83 @@
+//! One account of what jobs have: whole vertices, and units of pools.
+//!
+//! The schedule counts the first, the ledger of the nodes the second. Questions about both go
+//! through this module.
+
+use super::Book;
+use super::job::Job;
+use crate::graph::{Graph, VertexId};
+use crate::schedule::Touch;
+
+/// What jobs have of a vertex itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Held {
+    /// A job has it, or units of it.
+    pub(crate) now: bool,
+    /// A job will have it, or units of it.
+    pub(crate) later: bool,
+}
+
+/// What jobs have of a vertex. Units of a type are not of one vertex: all pools of a node that have
+/// the type are held.
+pub(crate) fn held(book: &Book, vertex: VertexId) -> Held {
+    let mut held = Held::default();
+    let mut add = |reserved: bool| {
+        held.now |= !reserved;
+        held.later |= reserved;
+    };
+    book.schedule().holds(vertex).iter().for_each(|hold| add(hold.reserved));
+    let graph = book.graph();
+    if let Some(row) = row_of_pool(graph, vertex) {
+        let holders = graph.pools.ledger().holders(row, graph.kind(vertex));
+        holders.for_each(|(_, planned)| add(planned));
+    }
+    held
+}
+
+/// A vertex of which a job has something.
+pub(crate) struct Part<'a> {
+    pub(crate) vertex: VertexId,
+    /// The job has it, or units of it, for itself; else it passes through.
+    pub(crate) exclusive: bool,
+    /// The job's count of this vertex, if there is one.
+    pub(crate) touch: Option<&'a Touch>,
+}
+
+/// The vertices of which a job has something, or will have. A pool through which it passes, and of
+/// which it has units, is named twice, last with the units.
+pub(crate) fn parts<'a>(graph: &'a Graph, job: &'a Job) -> impl Iterator<Item = Part<'a>> {
+    let whole = job.touches.iter().map(|touch| Part {
+        vertex: touch.vertex,
+        exclusive: touch.exclusive,
+        touch: Some(touch),
+    });
+    let pools = &graph.pools;
+    let units = job.rows(pools).flat_map(move |row| {
+        let all = graph.subtree(pools.vertices()[row]).into_iter();
+        all.filter(move |vertex| {
+            graph.is_pool(*vertex)
+                && (pools.ledger().holders(row, graph.kind(*vertex)))
+                    .any(|(holder, _)| holder == job.term.job)
+        })
+    });
+    whole.chain(units.map(|vertex| Part { vertex, exclusive: true, touch: None }))
+}
+
+/// True if no job has a vertex, or the nodes that it is or holds, at any instant of a window.
+pub(crate) fn is_free(book: &Book, vertex: VertexId, (from, to): (i64, i64)) -> bool {
+    let graph = book.graph();
+    book.schedule().is_free(vertex, from, to)
+        && (!graph.has_pool_types()
+            || graph
+                .rows_within(vertex)
+                .into_iter()
+                .all(|row| graph.pools.ledger().is_idle(row, from, to)))
+}
+
+/// The row of the node that a pool is on.
+fn row_of_pool(graph: &Graph, vertex: VertexId) -> Option<usize> {
+    if !graph.is_pool(vertex) {
+        return None;
+    }
+    graph.way_up(vertex).find_map(|above| graph.position_of(above))
+}

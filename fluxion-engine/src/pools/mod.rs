@@ -464,6 +464,13 @@ mod tests {
                 let mut pools = engine.graph().pools.clone();
                 pools.rebuild();
                 assert_eq!(derived(pools.ledger()), kept, "seed {seed}, step {step}");
+                // The steps of free units are kept where no claim has changed.
+                let timelines = |pools: &super::Pools| {
+                    let of = |row| format!("{:?}", pools.timelines.get(pools.ledger(), row));
+                    (0..pools.len()).map(of).collect::<Vec<String>>()
+                };
+                let kept = timelines(&engine.graph().pools);
+                assert_eq!(timelines(&pools), kept, "seed {seed}, step {step}");
             }
         }
     }

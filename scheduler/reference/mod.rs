@@ -18,7 +18,7 @@ use fluxqueue_core::report::{Attempts, Gauges, QueueLoad};
 use fluxqueue_core::{NodePolicy, QueuePolicy};
 
 use crate::cli::Cli;
-use crate::serve::{Metrics, PREFIX, registry, render};
+use crate::serve::{ESTIMATE_ERROR_LABELS, Metrics, PREFIX, WAIT_LABELS, registry, render};
 use source::Documented;
 
 const NAMES: &str = include_str!("../../api/src/names.rs");
@@ -247,7 +247,17 @@ fn metrics(page: &mut String) {
     let lead = "Named as in a scrape of a leader: counters end in `_total`, and a histogram has \
                 `_bucket`, `_sum` and `_count`.";
     let columns = ["name", "type", "labels", ""];
-    section(page, "Metrics", lead, &columns, rows(read(&scheduler())));
+    let mut of_scheduler = read(&scheduler());
+    // No job has started in this scrape, so these two are empty.
+    for (name, labels) in [
+        ("fluxqueue_job_wait_duration_seconds", &WAIT_LABELS[..]),
+        ("fluxqueue_job_start_estimate_error_seconds", &ESTIMATE_ERROR_LABELS[..]),
+    ] {
+        let metric = of_scheduler.get_mut(name).unwrap();
+        assert_eq!(metric.labels, Vec::<String>::new(), "{name}");
+        metric.labels = labels.iter().map(|label| (*label).to_owned()).collect();
+    }
+    section(page, "Metrics", lead, &columns, rows(of_scheduler));
     let lead = "Served at `--metrics-bind-address`.";
     section(page, "Metrics of `fluxqueue webhook`", lead, &columns, rows(read(&webhook())));
 }

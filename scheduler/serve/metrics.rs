@@ -29,6 +29,12 @@ pub type Labels<const N: usize> = [(&'static str, &'static str); N];
 /// The prefix of our metrics' names.
 pub const PREFIX: &str = "fluxqueue";
 
+/// The labels of a histogram that is empty, and so without labels, until the first job starts.
+pub const WAIT_LABELS: [&str; 1] = ["queue"];
+
+/// The same, until the first job with an estimate starts.
+pub const ESTIMATE_ERROR_LABELS: [&str; 3] = ["estimate", "kind", "direction"];
+
 /// All counters of the shell, shared by its tasks.
 #[derive(Debug)]
 pub struct Metrics {
@@ -412,16 +418,18 @@ fn encode_starts(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), f
     let unit = Some(&Unit::Seconds);
     let mut waits =
         encoder.encode_descriptor("job_wait_duration", help, unit, MetricType::Histogram)?;
+    let [of_queue] = WAIT_LABELS;
     for (queue, hours) in core.waits.iter() {
-        encode_hours(waits.encode_family(&[("queue", queue)])?, hours)?;
+        encode_hours(waits.encode_family(&[(of_queue, queue)])?, hours)?;
     }
     let help =
         "By how much jobs started later or earlier than estimated, by estimate, kind and direction";
     let mut errors =
         encoder.encode_descriptor("job_start_estimate_error", help, unit, MetricType::Histogram)?;
+    let [of_estimate, of_kind, of_direction] = ESTIMATE_ERROR_LABELS;
     for (said, direction, hours) in core.start_estimates.iter() {
         let (estimate, kind) = said.labels();
-        let labels = [("estimate", estimate), ("kind", kind), ("direction", direction)];
+        let labels = [(of_estimate, estimate), (of_kind, kind), (of_direction, direction)];
         encode_hours(errors.encode_family(&labels)?, hours)?;
     }
     Ok(())

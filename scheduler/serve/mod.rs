@@ -43,7 +43,7 @@ pub use facts::Facts;
 pub use fluxqueue_tls::Connections;
 pub use fluxqueue_tls::files::CertificateFiles;
 pub use health::{Health, Probe};
-pub use metrics::{Labels, Metrics, PREFIX, registry, render};
+pub use metrics::{ESTIMATE_ERROR_LABELS, Labels, Metrics, PREFIX, WAIT_LABELS, registry, render};
 pub use places::Places;
 pub use questions::{Copied, DepthSource, Leading, Question};
 pub use tls::{TlsError, configuration as tls_configuration};

@@ -9,7 +9,7 @@ FLUXQUEUE := target/release/fluxqueue
 INSTALL := $(foreach file,crds/fluxjobs crds/fluxqueues base/namespace base/rbac base/admission-policy base/records-policy \
 	base/own-writes-policy base/required-policy,--install manifests/chart/files/$(file).yaml)
 
-.PHONY: help build command demo-binaries library testbed helm demo test attacks oracle panics bench bench-cluster simulation saboteurs digests e2e fuzz miri structure lint docs crds reference
+.PHONY: help build command demo-binaries library testbed helm alerts dashboards demo test attacks oracle panics bench bench-cluster simulation saboteurs digests e2e fuzz miri structure lint docs crds reference
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,15 @@ helm: ## build Helm, for the tests of the chart
 	@test -e $(HELM) || echo "== Building Helm: about 2 minutes the first time, on two cores"
 	$(MAKE) --no-print-directory -C tests/helm build
 
+alerts: ## try each alert of the chart with and without its cause, and compare alerts and dashboards with the metrics
+	@test -e tests/alerts/bin/promtool || echo "== Building promtool: about 2 minutes the first time, on two cores"
+	$(MAKE) --no-print-directory -C tests/alerts test
+
+dashboards: testbed ## ask each query of the dashboards of a Prometheus that scrapes Fluxqueue on a control plane
+	@test -e tests/alerts/bin/prometheus || echo "== Building Prometheus: about 3 minutes the first time, on two cores"
+	$(MAKE) --no-print-directory -C tests/alerts prometheus
+	cargo test --workspace --locked --test cluster -- monitoring:: --ignored --nocapture
+
 # This profile builds quickly and runs slowly: a demo is not measured.
 demo-binaries:
 	@test -e target/demo/board || echo "== Building Fluxqueue and the demo's board: some minutes the first time"
@@ -42,7 +51,7 @@ demo: ## show Fluxqueue at work (KEEP=1 keeps the cluster; CLUSTER=kind-NAME use
 	@$(MAKE) --no-print-directory -j2 demo-binaries $(if $(CLUSTER),,testbed)
 	@CLUSTER="$(CLUSTER)" KEEP="$(KEEP)" demo/demo.sh
 
-test: testbed helm ## run all tests: unit, property, simulation, the testbed's own, and those on a real control plane (KUBERNETES=1.36 or 1.35: an older one; WORKLOAD_WITH_JOB=1: each Job has a PodGroup)
+test: testbed helm alerts ## run all tests: unit, property, simulation, the testbed's own, and those on a real control plane (KUBERNETES=1.36 or 1.35: an older one; WORKLOAD_WITH_JOB=1: each Job has a PodGroup)
 	$(MAKE) --no-print-directory -C tests/testbed test
 	cargo test --workspace --locked
 

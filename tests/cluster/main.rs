@@ -92,6 +92,9 @@ mod what_if;
 /// `kubectl fluxqueue`.
 mod command;
 
+/// Alerts and dashboards of the chart, and Prometheus.
+mod monitoring;
+
 /// The recipes of the page for users of Slurm.
 mod recipes;
 

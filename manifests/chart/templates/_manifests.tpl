@@ -49,3 +49,13 @@ kind and name, to have only the objects of that kind or name.
 {{- end }}
 {{- end }}
 {{- end -}}
+
+{{/*
+The text of a file for Prometheus or Grafana, as it stands. It takes a dict with root, and file, such as alerts.yaml.
+*/}}
+{{- define "fluxqueue.monitoring" -}}
+{{- $path := printf "files/monitoring/%s" .file -}}
+{{- $text := .root.Files.Get $path -}}
+{{- if not $text }}{{ fail (printf "%s is missing from this chart" $path) }}{{ end -}}
+{{- $text -}}
+{{- end -}}

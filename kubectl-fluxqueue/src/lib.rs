@@ -33,6 +33,7 @@ mod show;
 mod submit;
 mod table;
 mod wait;
+mod watch;
 mod when;
 mod when_text;
 mod wish;
@@ -81,6 +82,7 @@ async fn dispatch(args: Args, console: &mut Console<'_>) -> anyhow::Result<u8> {
         connection.namespace = Some(namespace.clone());
     }
     match command {
+        Command::Queue(args) if args.watch => watch::run(&connection, args, console).await,
         Command::Queue(args) => queue::run(&connection, args, console).await,
         Command::History(args) => queue::history(&connection, args, console).await,
         Command::Show(args) => show::show(&connection, args, console).await,

@@ -3,9 +3,6 @@
 //! Bounds: [`JOBS_MAX`] FluxJobs and [`LONE_PODS_MAX`] lone pods are read; a line on standard error
 //! says if there are more.
 
-use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
-
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::value::RawValue;
@@ -29,20 +26,15 @@ const JOBS_MAX: usize = 20_000;
 /// Most lone pods without a FluxJob that are read.
 const LONE_PODS_MAX: usize = 2_000;
 
-/// The shortest pause between two lists of `--watch`.
-const PAUSE_MIN: Duration = Duration::from_secs(2);
-
-/// The pause as a multiple of the time that a list takes: a long queue, or a busy API server, is
-/// read less often.
-const PAUSE_FACTOR: u32 = 10;
-
 /// The field selectors of the two commands. If the API server does not know the field (Kubernetes
 /// 1.30), the command makes the selection itself.
 const NOT_ENDED: &str = "status.state!=Completed,status.state!=Failed";
 
 /// A job in the table.
-struct Row {
-    record: Record,
+pub(crate) struct Row {
+    /// Its FluxJob, or what it would be.
+    pub record: Record,
+    /// The FluxJob as it came, if there is one.
     raw: Option<Box<RawValue>>,
 }
 
@@ -53,9 +45,6 @@ pub(crate) async fn run(
     console: &mut Console<'_>,
 ) -> anyhow::Result<u8> {
     let cluster = Cluster::connect(connection).await?;
-    if args.watch {
-        return watch(&cluster, &args, console).await;
-    }
     let Seen { rows, is_cut, trouble } = waiting_and_running(&cluster, &args).await?;
     if let Some(trouble) = trouble {
         console.note(&trouble);
@@ -93,7 +82,7 @@ pub(crate) async fn history(
     Ok(DONE)
 }
 
-fn say_cut(is_cut: bool, console: &mut Console<'_>) {
+pub(crate) fn say_cut(is_cut: bool, console: &mut Console<'_>) {
     if is_cut {
         console.note(&format!(
             "Only the first {JOBS_MAX} FluxJobs and {LONE_PODS_MAX} lone pods are shown: \
@@ -103,15 +92,19 @@ fn say_cut(is_cut: bool, console: &mut Console<'_>) {
 }
 
 /// The jobs of one look.
-struct Seen {
-    rows: Vec<Row>,
+pub(crate) struct Seen {
+    /// The jobs.
+    pub rows: Vec<Row>,
     /// True if there are more than these.
-    is_cut: bool,
+    pub is_cut: bool,
     /// Why lone pods are left out, if they are.
-    trouble: Option<String>,
+    pub trouble: Option<String>,
 }
 
-async fn waiting_and_running(cluster: &Cluster, args: &QueueArgs) -> anyhow::Result<Seen> {
+pub(crate) async fn waiting_and_running(
+    cluster: &Cluster,
+    args: &QueueArgs,
+) -> anyhow::Result<Seen> {
     let (mut rows, mut is_cut) = records(cluster, &args.shown, NOT_ENDED).await?;
     let mut trouble = None;
     // Labels of FluxJobs and names of queues select no pods.
@@ -269,7 +262,12 @@ fn first_cells(record: &Record, shown: &Shown) -> Vec<Cell> {
 }
 
 /// Returns the table of jobs that have not ended.
-fn queue_table(records: &[Record], shown: &Shown, now: Timestamp, zone: &TimeZone) -> Table {
+pub(crate) fn queue_table(
+    records: &[Record],
+    shown: &Shown,
+    now: Timestamp,
+    zone: &TimeZone,
+) -> Table {
     let usual = ["JOB", "QUEUE", "STATE", "REASON", "SIZE", "WALLTIME", "START", "AGE"];
     let wide = ["PLACE", "PRIORITY", "NODES", "MESSAGE"];
     let mut table = Table::new(&headings(shown, &usual, &wide));
@@ -339,69 +337,6 @@ fn history_table(records: &[Record], shown: &Shown, now: Timestamp, zone: &TimeZ
         table.push(row);
     }
     table
-}
-
-/// Shows the jobs, and then each job with a changed row, until the reader goes.
-async fn watch(
-    cluster: &Cluster,
-    args: &QueueArgs,
-    console: &mut Console<'_>,
-) -> anyhow::Result<u8> {
-    let mut before: BTreeMap<String, String> = BTreeMap::new();
-    let mut is_first = true;
-    loop {
-        let begun = Instant::now();
-        let Seen { rows, is_cut, trouble } = waiting_and_running(cluster, args).await?;
-        let pause = PAUSE_MIN.max(begun.elapsed() * PAUSE_FACTOR);
-        let (now, zone) = (Timestamp::now(), console.look.zone.clone());
-        let key = |record: &Record| format!("{}/{}", record.metadata.namespace, record.shown());
-        // A row is new if something other than the ages in it has changed.
-        let text = |record: &Record| {
-            let status = &record.status;
-            format!(
-                "{} {} {:?} {} {:?} {:?} {:?}",
-                record.state(),
-                status.queue_name,
-                record.reason(),
-                record.size(),
-                status.walltime_seconds,
-                status.start_time,
-                status.estimated_start.as_ref().and_then(|estimate| estimate.time),
-            )
-        };
-        let seen: BTreeMap<String, String> =
-            rows.iter().map(|row| (key(&row.record), text(&row.record))).collect();
-        let mut changed: Vec<Record> = rows
-            .into_iter()
-            .map(|row| row.record)
-            .filter(|record| before.get(&key(record)) != Some(&text(record)))
-            .collect();
-        let gone = before.keys().filter(|job| !seen.contains_key(*job));
-        changed.extend(gone.map(|job| ended(job)));
-        let table = queue_table(&changed, &args.shown, now, &zone);
-        let text = table.with_headings(is_first && !args.shown.no_headers).render(&console.look);
-        console.print(&text)?;
-        console.flush()?;
-        if is_first {
-            if let Some(trouble) = trouble {
-                console.note(&trouble);
-            }
-            say_cut(is_cut, console);
-        }
-        (before, is_first) = (seen, false);
-        tokio::time::sleep(pause).await;
-    }
-}
-
-/// Makes the row of a job that is no longer among those that wait and run.
-fn ended(key: &str) -> Record {
-    let mut record = Record::default();
-    let mut parts = key.splitn(3, '/').map(str::to_owned);
-    record.metadata.namespace = parts.next().unwrap_or_default();
-    record.spec.workload_ref.kind = parts.next().unwrap_or_default();
-    record.spec.workload_ref.name = parts.next().unwrap_or_default();
-    record.status.state = String::from("Ended");
-    record
 }
 
 #[cfg(test)]

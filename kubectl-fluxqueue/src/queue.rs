@@ -340,15 +340,15 @@ fn history_table(records: &[Record], shown: &Shown, now: Timestamp, zone: &TimeZ
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::console::Look;
     use crate::record::tests::record;
     use serde_json::{Value, json};
 
-    const NOW: &str = "2026-01-05T13:24:00Z";
+    pub(crate) const NOW: &str = "2026-01-05T13:24:00Z";
 
-    fn job(name: &str, status: &Value) -> Record {
+    pub(crate) fn job(name: &str, status: &Value) -> Record {
         record(&json!({
             "metadata": { "name": "x", "namespace": "lab",
                 "creationTimestamp": "2026-01-05T13:00:00Z" },
@@ -361,7 +361,7 @@ mod tests {
         queue_table(records, shown, NOW.parse().unwrap(), &TimeZone::UTC).render(&Look::plain())
     }
 
-    fn cells(line: &str) -> Vec<&str> {
+    pub(crate) fn cells(line: &str) -> Vec<&str> {
         line.split("   ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
     }
 

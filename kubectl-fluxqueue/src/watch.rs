@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use anyhow::ensure;
 use jiff::Timestamp;
 
-use crate::args::{Connection, QueueArgs};
+use crate::args::{Connection, Format, QueueArgs, Shown};
 use crate::cluster::Cluster;
-use crate::console::Console;
+use crate::console::{Console, Look};
 use crate::queue::{Seen, queue_table, say_cut, waiting_and_running};
 use crate::record::Record;
 
@@ -24,16 +25,50 @@ pub(crate) async fn run(
     args: QueueArgs,
     console: &mut Console<'_>,
 ) -> anyhow::Result<u8> {
+    ensure!(
+        matches!(args.shown.output, None | Some(Format::Wide)),
+        "--watch: shows a table, and goes with no other --output than wide"
+    );
     let cluster = Cluster::connect(connection).await?;
-    let mut before: BTreeMap<String, String> = BTreeMap::new();
+    let mut watched = Watched { before: BTreeMap::new(), headings: !args.shown.no_headers };
     let mut is_first = true;
     loop {
         let begun = Instant::now();
         let Seen { rows, is_cut, trouble } = waiting_and_running(&cluster, &args).await?;
         let pause = PAUSE_MIN.max(begun.elapsed() * PAUSE_FACTOR);
-        let (now, zone) = (Timestamp::now(), console.look.zone.clone());
+        let records = rows.into_iter().map(|row| row.record).collect();
+        let text = watched.changes(records, &args.shown, Timestamp::now(), &console.look);
+        console.print(&text)?;
+        console.flush()?;
+        if is_first {
+            if let Some(trouble) = trouble {
+                console.note(&trouble);
+            }
+            say_cut(is_cut, console);
+        }
+        is_first = false;
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// The jobs of the last look.
+struct Watched {
+    /// What a row says apart from the ages in it, by job.
+    before: BTreeMap<String, String>,
+    /// True until the headings were shown, if they are wanted.
+    headings: bool,
+}
+
+impl Watched {
+    /// Returns the rows of jobs that have changed since the last look.
+    fn changes(
+        &mut self,
+        records: Vec<Record>,
+        shown: &Shown,
+        now: Timestamp,
+        look: &Look,
+    ) -> String {
         let key = |record: &Record| format!("{}/{}", record.metadata.namespace, record.shown());
-        // A row is new if something other than the ages in it has changed.
         let text = |record: &Record| {
             let status = &record.status;
             format!(
@@ -48,26 +83,18 @@ pub(crate) async fn run(
             )
         };
         let seen: BTreeMap<String, String> =
-            rows.iter().map(|row| (key(&row.record), text(&row.record))).collect();
-        let mut changed: Vec<Record> = rows
+            records.iter().map(|record| (key(record), text(record))).collect();
+        let mut changed: Vec<Record> = records
             .into_iter()
-            .map(|row| row.record)
-            .filter(|record| before.get(&key(record)) != Some(&text(record)))
+            .filter(|record| self.before.get(&key(record)) != Some(&text(record)))
             .collect();
-        let gone = before.keys().filter(|job| !seen.contains_key(*job));
+        let gone = self.before.keys().filter(|job| !seen.contains_key(*job));
         changed.extend(gone.map(|job| ended(job)));
-        let table = queue_table(&changed, &args.shown, now, &zone);
-        let text = table.with_headings(is_first && !args.shown.no_headers).render(&console.look);
-        console.print(&text)?;
-        console.flush()?;
-        if is_first {
-            if let Some(trouble) = trouble {
-                console.note(&trouble);
-            }
-            say_cut(is_cut, console);
-        }
-        (before, is_first) = (seen, false);
-        tokio::time::sleep(pause).await;
+        self.before = seen;
+        let table = queue_table(&changed, shown, now, &look.zone).with_headings(self.headings);
+        // A table without rows has no headings either.
+        self.headings &= table.is_empty();
+        table.render(look)
     }
 }
 
@@ -80,4 +107,32 @@ fn ended(key: &str) -> Record {
     record.spec.workload_ref.name = parts.next().unwrap_or_default();
     record.status.state = String::from("Ended");
     record
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::tests::{NOW, cells, job};
+    use serde_json::json;
+
+    #[test]
+    fn a_watch_shows_what_changes() {
+        let now: Timestamp = NOW.parse().unwrap();
+        let mut watched = Watched { before: BTreeMap::new(), headings: true };
+        let mut look = |jobs: &[Record]| {
+            watched.changes(jobs.to_vec(), &Shown::default(), now, &Look::plain())
+        };
+        let waits = job("a", &json!({ "state": "Pending" }));
+        let runs = job("a", &json!({ "state": "Running" }));
+        let other = job("b", &json!({ "state": "Running" }));
+        assert_eq!(look(&[]), "", "no headings yet");
+        assert!(look(std::slice::from_ref(&waits)).starts_with("JOB "));
+        assert_eq!(look(&[waits]), "");
+        let text = look(&[runs, other.clone()]);
+        assert!(text.starts_with("job/a ") && text.lines().count() == 2, "{text}");
+        assert_eq!(
+            cells(look(&[other]).trim()),
+            ["job/a", "-", "Ended", "-", "0/0", "-", "-", "-"]
+        );
+    }
 }

@@ -87,6 +87,10 @@ pub const QUEUE_NAME: &str = "fluxqueue/queue-name";
 /// later. It comes with the Binding, and only Fluxqueue writes it.
 pub const CHARGED_QUEUE: &str = "fluxqueue/charged-queue";
 
+/// Annotation of a pod, or of an object that makes pods: the user that created the object.
+/// `fluxqueue webhook` writes it, over any value that a client sends, and it never changes.
+pub const USER: &str = "fluxqueue/user";
+
 /// Annotation of a namespace: the queue for its jobs that name none.
 pub const DEFAULT_QUEUE: &str = "fluxqueue/default-queue";
 

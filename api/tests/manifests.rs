@@ -241,13 +241,20 @@ fn the_api_server_asks_only_where_it_is_asked_to_and_goes_on_without_an_answer()
                     ("namespaceSelector", names::ADMISSION_STRICT),
                     ("namespaceSelector", names::ADMISSION_SUSPEND),
                 ];
+                // An object that names Fluxqueue asks for it too.
+                let names_us = |it: &Value| {
+                    let expression = it["expression"].as_str().unwrap_or_default();
+                    it["name"] == "goes-to-fluxqueue"
+                        && expression.ends_with("spec.schedulerName).orValue('') in ['fluxqueue']")
+                };
                 assert!(
-                    opt_ins.iter().any(|(by, label)| selected(by, label, "In", names::ENABLED)),
+                    opt_ins.iter().any(|(by, label)| selected(by, label, "In", names::ENABLED))
+                        || webhook["matchConditions"].as_array().unwrap().iter().any(names_us),
                     "{webhook}"
                 );
                 asked += 1;
             }
         }
     }
-    assert_eq!(asked, 5);
+    assert_eq!(asked, 6);
 }

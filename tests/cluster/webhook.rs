@@ -105,7 +105,7 @@ pub(crate) fn trusted(plane: &ControlPlane) -> String {
     let mut bundles: Vec<&str> = text.split_whitespace().collect();
     let of_each = bundles.len();
     bundles.dedup();
-    if bundles.len() == 1 && of_each == 5 { bundles[0].to_owned() } else { String::new() }
+    if bundles.len() == 1 && of_each == 6 { bundles[0].to_owned() } else { String::new() }
 }
 
 /// A certificate and its key, in files.

@@ -15,6 +15,7 @@ mod objects;
 mod review;
 mod server;
 mod suspend;
+mod user;
 mod validate;
 
 pub use admission::{Admission, Gating, NoSchedulerName};

@@ -14,6 +14,8 @@ pub(crate) enum Question {
     Mutate,
     /// The same, where pods get the gate.
     MutateGated,
+    /// The user of an object.
+    User,
     /// The suspension of a Job.
     Suspend,
     /// The refusal of an object.
@@ -47,13 +49,19 @@ pub struct Metrics {
 }
 
 impl Question {
-    const ALL: [Question; 4] =
-        [Question::Mutate, Question::MutateGated, Question::Suspend, Question::Validate];
+    const ALL: [Question; 5] = [
+        Question::Mutate,
+        Question::MutateGated,
+        Question::User,
+        Question::Suspend,
+        Question::Validate,
+    ];
 
     fn as_str(self) -> &'static str {
         match self {
             Question::Mutate => "mutate",
             Question::MutateGated => "mutate_gated",
+            Question::User => "user",
             Question::Suspend => "suspend",
             Question::Validate => "validate",
         }
@@ -62,7 +70,7 @@ impl Question {
     /// Lists the possible answers to it.
     fn answers(self) -> &'static [Answer] {
         match self {
-            Question::Mutate | Question::MutateGated | Question::Suspend => {
+            Question::Mutate | Question::MutateGated | Question::User | Question::Suspend => {
                 &[Answer::Unchanged, Answer::Changed, Answer::Unreadable, Answer::TurnedAway]
             }
             Question::Validate => {

@@ -11,6 +11,7 @@ use kube::core::admission::Operation;
 use serde_json::{Value, json};
 
 use fluxqueue_api::names;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::admission::{Admission, Gating, is_unnamed};
 use crate::objects::{self, Kind};
@@ -110,6 +111,21 @@ fn add_gate(pod: &PodPart<'_>) -> Option<PatchOperation> {
 pub(crate) fn add<'a>(path: impl IntoIterator<Item = &'a &'a str>, value: Value) -> PatchOperation {
     let path = PointerBuf::from_tokens(path.into_iter().copied());
     PatchOperation::Add(AddOperation { path, value })
+}
+
+/// Sets an annotation in the metadata at this path. `None` says that there is no such metadata yet.
+pub(crate) fn annotate(
+    path: &[&str],
+    metadata: Option<&ObjectMeta>,
+    key: &str,
+    value: &str,
+) -> PatchOperation {
+    let with = |more: &[&str], value| add(path.iter().chain(more), value);
+    match metadata.map(|metadata| metadata.annotations.is_some()) {
+        Some(true) => with(&["annotations", key], value.into()),
+        Some(false) => with(&["annotations"], json!({ key: value })),
+        None => with(&[], json!({"annotations": { key: value }})),
+    }
 }
 
 #[cfg(test)]

@@ -39,6 +39,8 @@ pub(crate) struct Request<'a> {
     pub namespace: String,
     /// The part of the object that is written, if not all of it.
     pub sub_resource: String,
+    /// The name of the user that asks the API server for it.
+    pub user: String,
     /// The operation about which the API server asks.
     pub operation: Operation,
     /// The object, if it is of a known kind.
@@ -59,6 +61,8 @@ pub(crate) struct Object<'a> {
     pub template: Option<&'a RawValue>,
     /// The metadata that a CronJob gives its Jobs.
     pub of_jobs: Option<ObjectMeta>,
+    /// True if a CronJob has such metadata, even if it is empty.
+    pub has_of_jobs: bool,
     /// The fields of a Job by which it waits.
     pub job: JobFields,
 }
@@ -68,6 +72,8 @@ pub(crate) struct Object<'a> {
 pub(crate) struct PodPart<'a> {
     /// The metadata of the template; none of a pod, which has its own.
     pub metadata: ObjectMeta,
+    /// True if the template has metadata, even if it is empty.
+    pub has_metadata: bool,
     /// The fields that are always read.
     pub fields: PodFields,
     spec: &'a RawValue,
@@ -131,16 +137,23 @@ struct Asked<'a> {
     name: Option<String>,
     namespace: Option<String>,
     sub_resource: Option<String>,
+    #[serde(default)]
+    user_info: UserInfo,
     #[serde(borrow)]
     object: Option<&'a RawValue>,
     #[serde(borrow)]
     old_object: Option<&'a RawValue>,
 }
 
+#[derive(Default, Deserialize)]
+struct UserInfo {
+    #[serde(default)]
+    username: String,
+}
+
 #[derive(Deserialize)]
 struct Outline<'a> {
-    #[serde(default)]
-    metadata: Meta,
+    metadata: Option<Meta>,
     #[serde(borrow)]
     spec: Option<&'a RawValue>,
 }
@@ -200,8 +213,17 @@ impl From<Scheduling> for JobScheduling {
 impl<'a> Request<'a> {
     /// Reads a question. Objects of unknown kinds are left out.
     pub(crate) fn read(review: &'a [u8]) -> Result<Self, serde_json::Error> {
-        let Asked { uid, kind, operation, name, namespace, sub_resource, object, old_object } =
-            serde_json::from_slice::<Review<'a>>(review)?.request;
+        let Asked {
+            uid,
+            kind,
+            operation,
+            name,
+            namespace,
+            sub_resource,
+            user_info,
+            object,
+            old_object,
+        } = serde_json::from_slice::<Review<'a>>(review)?.request;
         let known = Kind::of(&kind);
         let read = |object: Option<&'a RawValue>| {
             known.zip(object).map(|(kind, raw)| Object::read(kind, raw)).transpose()
@@ -215,6 +237,7 @@ impl<'a> Request<'a> {
             name: name.unwrap_or_default(),
             namespace: namespace.unwrap_or_default(),
             sub_resource: sub_resource.unwrap_or_default(),
+            user: user_info.username,
         })
     }
 }
@@ -227,29 +250,29 @@ impl<'a> Object<'a> {
     fn read(kind: Kind, raw: &'a RawValue) -> Result<Self, serde_json::Error> {
         let Outline { metadata, spec } = serde_json::from_str(raw.get())?;
         let mut object = Object {
-            metadata: metadata.0,
+            metadata: metadata.unwrap_or_default().0,
             pod: None,
             template: None,
             of_jobs: None,
+            has_of_jobs: false,
             job: JobFields::default(),
         };
         if kind == Kind::Pod {
-            object.pod = spec.and_then(|spec| PodPart::read(ObjectMeta::default(), spec));
+            object.pod = spec.and_then(|spec| PodPart::read(None, spec));
             return Ok(object);
         }
         let mut maker = spec.and_then(read_part::<MakerSpec<'_>>);
         if kind == Kind::CronJob {
             let of_jobs = maker.and_then(|maker| read_part::<Outline<'_>>(maker.job_template?));
-            let (metadata, spec) =
-                of_jobs.map(|of_jobs| (of_jobs.metadata.0, of_jobs.spec)).unzip();
-            object.of_jobs = metadata;
+            let (metadata, spec) = of_jobs.map(|of_jobs| (of_jobs.metadata, of_jobs.spec)).unzip();
+            object.has_of_jobs = metadata.as_ref().is_some_and(Option::is_some);
+            object.of_jobs = metadata.map(|metadata| metadata.unwrap_or_default().0);
             maker = spec.flatten().and_then(read_part::<MakerSpec<'_>>);
         }
         let Some(maker) = maker else { return Ok(object) };
         object.template = maker.template;
         let template = maker.template.and_then(read_part::<Outline<'_>>);
-        object.pod =
-            template.and_then(|template| PodPart::read(template.metadata.0, template.spec?));
+        object.pod = template.and_then(|template| PodPart::read(template.metadata, template.spec?));
         object.job = JobFields {
             suspend: maker.suspend.unwrap_or_default(),
             managed_by: maker.managed_by,
@@ -284,8 +307,10 @@ fn read_part<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
 // === impl PodPart ===
 
 impl<'a> PodPart<'a> {
-    fn read(metadata: ObjectMeta, spec: &'a RawValue) -> Option<Self> {
-        Some(PodPart { metadata, fields: read_part(spec)?, spec })
+    fn read(metadata: Option<Meta>, spec: &'a RawValue) -> Option<Self> {
+        let has_metadata = metadata.is_some();
+        let metadata = metadata.unwrap_or_default().0;
+        Some(PodPart { metadata, has_metadata, fields: read_part(spec)?, spec })
     }
 
     /// True if the spec holds more values than are decoded.

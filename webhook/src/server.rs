@@ -40,6 +40,8 @@ impl Paths {
     pub const MUTATE: &str = "/mutate";
     /// Does the same, and gives our pods the scheduling gate.
     pub const MUTATE_GATED: &str = "/mutate/gated";
+    /// Notes the user that creates an object.
+    pub const USER: &str = "/mutate/user";
     /// Suspends Jobs until they are placed.
     pub const SUSPEND: &str = "/mutate/suspended";
     /// Refuses what Fluxqueue would refuse.
@@ -72,6 +74,7 @@ pub fn router(admission: Admission, metrics: Metrics, readiness: Arc<Readiness>)
     Router::new()
         .route(Paths::MUTATE, asked(Question::Mutate))
         .route(Paths::MUTATE_GATED, asked(Question::MutateGated))
+        .route(Paths::USER, asked(Question::User))
         .route(Paths::SUSPEND, asked(Question::Suspend))
         .route(Paths::VALIDATE, asked(Question::Validate))
         .route("/livez", get(async || "ok"))
@@ -152,6 +155,7 @@ impl Shared {
             Question::MutateGated => {
                 patched(&request, self.admission.patch(&request, Gating::Gated))
             }
+            Question::User => patched(&request, self.admission.user(&request)),
             Question::Suspend => patched(&request, self.admission.suspension(&request)),
             Question::Validate => Ok(self.validated(&request)),
         };

@@ -8,10 +8,9 @@ use fluxqueue_api::names;
 use fluxqueue_workload::GROUP_SIZE_MAX;
 use json_patch::{Patch, PatchOperation};
 use kube::core::admission::Operation;
-use serde_json::json;
 
 use crate::admission::Admission;
-use crate::mutate::add;
+use crate::mutate::{add, annotate};
 use crate::objects::{self, Kind};
 use crate::review::{Object, PodPart, Request};
 use crate::validate::pod_of;
@@ -58,10 +57,7 @@ fn is_marked(job: &Object<'_>) -> bool {
 }
 
 fn add_mark(job: &Object<'_>) -> PatchOperation {
-    match &job.metadata.annotations {
-        Some(_) => add(&["metadata", "annotations", names::SUSPENDED], MARKED.into()),
-        None => add(&["metadata", "annotations"], json!({ names::SUSPENDED: MARKED })),
-    }
+    annotate(&["metadata"], Some(&job.metadata), names::SUSPENDED, MARKED)
 }
 
 /// True if no other program depends on the suspension of the Job, and its template shows what its
@@ -93,9 +89,8 @@ fn may_be_suspended(job: &Object<'_>, part: &PodPart<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
-    use super::*;
     use crate::mutate::tests::{admission, request};
 
     fn job(scheduler: &str) -> Value {

@@ -36,6 +36,8 @@ resources! {
     REPLICA_SET = "ReplicaSet", "apps/v1", "replicasets";
     STATEFUL_SET = "StatefulSet", "apps/v1", "statefulsets";
     SELF_REVIEW = "SelfSubjectReview", "authentication.k8s.io/v1", "selfsubjectreviews";
+    ADMISSION_POLICY = "ValidatingAdmissionPolicy", "admissionregistration.k8s.io/v1",
+        "validatingadmissionpolicies";
     LEASE = "Lease", "coordination.k8s.io/v1", "leases";
 }
 

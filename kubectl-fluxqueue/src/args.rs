@@ -134,6 +134,12 @@ pub(crate) struct Shown {
     /// Jobs in this queue
     #[arg(long, short = 'q', value_name = "QUEUE")]
     pub queue: Option<String>,
+    /// Jobs of this user, as the API server names users; several with commas between them
+    #[arg(long, short = 'u', value_name = "USER", value_delimiter = ',', conflicts_with = "me")]
+    pub user: Vec<String>,
+    /// Jobs of your own
+    #[arg(long)]
+    pub me: bool,
     /// The form of the output
     #[arg(long, short, value_name = "FORMAT", value_enum)]
     pub output: Option<Format>,

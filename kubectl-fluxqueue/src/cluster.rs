@@ -31,6 +31,12 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// The time within which it must accept a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
+/// The type of answers.
+const JSON: &str = "application/json";
+
+/// The type of lists of metadata alone.
+const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
 /// The API server, and the way to it.
 pub(crate) struct Cluster {
     client: Client,
@@ -49,6 +55,8 @@ pub(crate) struct Selection {
     pub labels: String,
     /// The selector by fields.
     pub fields: String,
+    /// True if only the metadata of the objects are read.
+    pub is_metadata: bool,
 }
 
 /// Objects of a list, each as it came.
@@ -66,8 +74,8 @@ pub(crate) struct Listed {
 struct Page {
     #[serde(default)]
     metadata: PageMeta,
-    #[serde(default)]
-    items: Vec<Box<RawValue>>,
+    /// A list of metadata without objects has `null` here.
+    items: Option<Vec<Box<RawValue>>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -104,8 +112,19 @@ impl Cluster {
         path: &str,
         body: Option<(&'static str, Vec<u8>)>,
     ) -> Result<String, kube::Error> {
+        self.exchange_as(JSON, method, path, body).await
+    }
+
+    /// Does the same, with an answer of this type.
+    async fn exchange_as(
+        &self,
+        accepted: &'static str,
+        method: &str,
+        path: &str,
+        body: Option<(&'static str, Vec<u8>)>,
+    ) -> Result<String, kube::Error> {
         let mut request =
-            Request::builder().method(method).uri(path).header(header::ACCEPT, "application/json");
+            Request::builder().method(method).uri(path).header(header::ACCEPT, accepted);
         let mut bytes = Vec::new();
         if let Some((kind, body)) = body {
             request = request.header(header::CONTENT_TYPE, kind);
@@ -149,6 +168,7 @@ impl Cluster {
             None => "all namespaces".to_owned(),
         };
         let listing = || format!("listing {} in {within}", resource.plural);
+        let accepted = if selection.is_metadata { METADATA } else { JSON };
         let mut restarts = 0;
         let mut listed = Listed::default();
         let mut token = String::new();
@@ -160,7 +180,7 @@ impl Cluster {
                 .with("fieldSelector", &selection.fields)
                 .with("continue", &token);
             let path = resource.path(selection.namespace.as_deref()) + query.as_str();
-            let answer = match self.exchange("GET", &path, None).await {
+            let answer = match self.exchange_as(accepted, "GET", &path, None).await {
                 Err(error)
                     if code_of(&error) == 410 && !token.is_empty() && restarts < RESTARTS_MAX =>
                 {
@@ -172,7 +192,7 @@ impl Cluster {
                 answer => answer.map_err(told).with_context(listing)?,
             };
             let page: Page = serde_json::from_str(&answer).with_context(listing)?;
-            listed.items.extend(page.items);
+            listed.items.extend(page.items.unwrap_or_default());
             listed.version = page.metadata.resource_version;
             token = page.metadata.r#continue;
             if token.is_empty() {

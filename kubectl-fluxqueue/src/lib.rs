@@ -32,6 +32,7 @@ mod record;
 mod show;
 mod submit;
 mod table;
+mod users;
 mod wait;
 mod watch;
 mod when;

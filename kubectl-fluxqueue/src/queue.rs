@@ -3,6 +3,9 @@
 //! Bounds: [`JOBS_MAX`] FluxJobs and [`LONE_PODS_MAX`] lone pods are read; a line on standard error
 //! says if there are more.
 
+use std::collections::BTreeSet;
+
+use anyhow::Context as _;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::value::RawValue;
@@ -18,6 +21,7 @@ use crate::find::Pod;
 use crate::output;
 use crate::record::{Record, Workload};
 use crate::table::{Cell, Table};
+use crate::users::{self, Users};
 use crate::when_text::{age, clock, clock_and_off, slurm};
 
 /// Most FluxJobs that are read: with a few kilobytes each, some tens of megabytes.
@@ -32,7 +36,7 @@ const NOT_ENDED: &str = "status.state!=Completed,status.state!=Failed";
 
 /// A job in the table.
 pub(crate) struct Row {
-    /// Its FluxJob, or what it would be.
+    /// Its FluxJob; for a lone pod without one, a record of the same form.
     pub record: Record,
     /// The FluxJob as it came, if there is one.
     raw: Option<Box<RawValue>>,
@@ -45,9 +49,11 @@ pub(crate) async fn run(
     console: &mut Console<'_>,
 ) -> anyhow::Result<u8> {
     let cluster = Cluster::connect(connection).await?;
-    let Seen { rows, is_cut, trouble } = waiting_and_running(&cluster, &args).await?;
-    if let Some(trouble) = trouble {
-        console.note(&trouble);
+    let wanted = wanted_users(&cluster, &args.shown).await?;
+    let Seen { rows, is_cut, troubles } =
+        waiting_and_running(&cluster, &args, wanted.as_ref()).await?;
+    for trouble in &troubles {
+        console.note(trouble);
     }
     let now = Timestamp::now();
     let zone = console.look.zone.clone();
@@ -65,6 +71,7 @@ pub(crate) async fn history(
     let cluster = Cluster::connect(connection).await?;
     let now = Timestamp::now();
     let since = args.since.and_then(|seconds| i64::try_from(seconds).ok());
+    let wanted = wanted_users(&cluster, &args.shown).await?;
     let (mut rows, is_cut) = records(&cluster, &args.shown, "").await?;
     rows.retain(|row| {
         let ended = row.record.status.completion_time;
@@ -73,6 +80,9 @@ pub(crate) async fn history(
         });
         row.record.has_ended() && is_recent
     });
+    for trouble in look_up_users(&cluster, &args.shown, wanted.as_ref(), &mut rows).await? {
+        console.note(&trouble);
+    }
     rows.sort_by_key(|row| row.record.status.completion_time);
     let zone = console.look.zone.clone();
     show(&cluster, rows, &args.shown, console, |rows, shown| {
@@ -97,16 +107,17 @@ pub(crate) struct Seen {
     pub rows: Vec<Row>,
     /// True if there are more than these.
     pub is_cut: bool,
-    /// Why lone pods are left out, if they are.
-    pub trouble: Option<String>,
+    /// Lines about omitted jobs.
+    pub troubles: Vec<String>,
 }
 
 pub(crate) async fn waiting_and_running(
     cluster: &Cluster,
     args: &QueueArgs,
+    wanted: Option<&BTreeSet<String>>,
 ) -> anyhow::Result<Seen> {
     let (mut rows, mut is_cut) = records(cluster, &args.shown, NOT_ENDED).await?;
-    let mut trouble = None;
+    let mut troubles = Vec::new();
     // Labels of FluxJobs and names of queues select no pods.
     if args.shown.selector.is_none() && args.shown.queue.is_none() {
         match lone_pods(cluster, args, &rows).await {
@@ -116,8 +127,8 @@ pub(crate) async fn waiting_and_running(
             }
             // A user may be allowed to see FluxJobs and no pods.
             Err(error) => {
-                trouble =
-                    Some(format!("Lone pods without a FluxJob are left out: {}", said(&error)));
+                troubles
+                    .push(format!("Lone pods without a FluxJob are left out: {}", said(&error)));
             }
         }
     }
@@ -126,8 +137,63 @@ pub(crate) async fn waiting_and_running(
         let is_wanted = args.state.iter().any(|wanted| wanted.eq_ignore_ascii_case(state));
         (args.state.is_empty() && !row.record.has_ended()) || is_wanted
     });
+    troubles.extend(look_up_users(cluster, &args.shown, wanted, &mut rows).await?);
     rows.sort_by(|one, other| order(&one.record).cmp(&order(&other.record)));
-    Ok(Seen { rows, is_cut, trouble })
+    Ok(Seen { rows, is_cut, troubles })
+}
+
+/// Returns the users of the wanted jobs; `None`: all users.
+pub(crate) async fn wanted_users(
+    cluster: &Cluster,
+    shown: &Shown,
+) -> anyhow::Result<Option<BTreeSet<String>>> {
+    if shown.user.is_empty() && !shown.me {
+        return Ok(None);
+    }
+    users::check_policy(cluster).await.context(if shown.me { "--me" } else { "-u" })?;
+    if shown.me {
+        return Ok(Some(BTreeSet::from([cluster.own_name().await?])));
+    }
+    Ok(Some(shown.user.iter().cloned().collect()))
+}
+
+/// Looks up the users of jobs if they are to be shown, and keeps the jobs of the wanted ones.
+/// Returns lines about jobs without a known user.
+async fn look_up_users(
+    cluster: &Cluster,
+    shown: &Shown,
+    wanted: Option<&BTreeSet<String>>,
+    rows: &mut Vec<Row>,
+) -> anyhow::Result<Vec<String>> {
+    if wanted.is_none() {
+        // A table without users is better than none.
+        let is_shown = shown.output == Some(Format::Wide);
+        if !is_shown || users::check_policy(cluster).await.is_err() {
+            return Ok(Vec::new());
+        }
+    }
+    let namespace = (!shown.all_namespaces).then_some(cluster.namespace.as_str());
+    let users = match Users::of(cluster, namespace, rows.iter().map(|row| &row.record)).await {
+        Err(error) if wanted.is_none() => {
+            return Ok(vec![format!("Users are not known: {}", said(&error))]);
+        }
+        users => users?,
+    };
+    for row in rows.iter_mut() {
+        row.record.user = users.of_record(&row.record).map(str::to_owned);
+    }
+    let mut lines = users.trouble();
+    if let Some(wanted) = wanted {
+        let unknown = rows.iter().filter(|row| row.record.user.is_none()).count();
+        rows.retain(|row| row.record.user.as_ref().is_some_and(|user| wanted.contains(user)));
+        if unknown > 0 {
+            lines.push(format!(
+                "Left out: {unknown} of the jobs, since their users are not known. They were \
+                 submitted before Fluxqueue's webhook noted users, or while it did not answer."
+            ));
+        }
+    }
+    Ok(lines)
 }
 
 /// Returns the FluxJobs of a namespace or of all, in any order.
@@ -140,6 +206,7 @@ async fn records(
         namespace: (!shown.all_namespaces).then(|| cluster.namespace.clone()),
         labels: shown.selector.clone().unwrap_or_default(),
         fields: fields.to_owned(),
+        ..Selection::default()
     };
     let listed = match cluster.list(Resource::FLUX_JOB, &selection, JOBS_MAX).await {
         Err(error) if format!("{error:#}").contains("field label not supported") => {
@@ -162,19 +229,14 @@ async fn lone_pods(
     rows: &[Row],
 ) -> anyhow::Result<(Vec<Row>, bool)> {
     crate::api_path::check_name(&args.scheduler_name)?;
-    let of_others =
-        ["batch.kubernetes.io/job-name", "pod-template-hash", "controller-revision-hash"]
-            .into_iter()
-            .chain(names::GROUP_LABELS.iter().map(|(_, size)| *size));
-    let mut labels: Vec<String> = of_others.map(|label| format!("!{label}")).collect();
-    labels.dedup();
     let selection = Selection {
         namespace: (!args.shown.all_namespaces).then(|| cluster.namespace.clone()),
-        labels: labels.join(","),
+        labels: users::of_no_other(),
         fields: format!(
             "spec.schedulerName={},status.phase!=Succeeded,status.phase!=Failed",
             args.scheduler_name
         ),
+        ..Selection::default()
     };
     let listed = cluster.list(Resource::POD, &selection, LONE_PODS_MAX).await?;
     let known: std::collections::BTreeSet<&str> =
@@ -269,7 +331,7 @@ pub(crate) fn queue_table(
     zone: &TimeZone,
 ) -> Table {
     let usual = ["JOB", "QUEUE", "STATE", "REASON", "SIZE", "WALLTIME", "START", "AGE"];
-    let wide = ["PLACE", "PRIORITY", "NODES", "MESSAGE"];
+    let wide = ["USER", "PLACE", "PRIORITY", "NODES", "MESSAGE"];
     let mut table = Table::new(&headings(shown, &usual, &wide));
     for record in records {
         let status = &record.status;
@@ -283,6 +345,7 @@ pub(crate) fn queue_table(
         ]);
         if shown.output == Some(Format::Wide) {
             row.extend([
+                record.user.clone().into(),
                 status.position.map(|place| place.to_string()).into(),
                 status.priority.map(|priority| priority.to_string()).into(),
                 Cell::new(&status.display_nodes),
@@ -311,7 +374,7 @@ pub(crate) fn start(record: &Record, now: Timestamp, zone: &TimeZone) -> Option<
 /// Returns the table of jobs that have ended.
 fn history_table(records: &[Record], shown: &Shown, now: Timestamp, zone: &TimeZone) -> Table {
     let usual = ["JOB", "QUEUE", "STATE", "SIZE", "WAITED", "ELAPSED", "WALLTIME", "START", "END"];
-    let mut table = Table::new(&headings(shown, &usual, &["NODES", "LATER"]));
+    let mut table = Table::new(&headings(shown, &usual, &["USER", "NODES", "LATER"]));
     for record in records {
         let status = &record.status;
         let between = |from: Option<Timestamp>, to: Option<Timestamp>| {
@@ -330,6 +393,7 @@ fn history_table(records: &[Record], shown: &Shown, now: Timestamp, zone: &TimeZ
             let estimates = status.start_estimates.as_ref();
             let later = estimates.and_then(|it| it.later_than_promised_seconds);
             row.extend([
+                record.user.clone().into(),
                 Cell::new(&status.display_nodes),
                 later.map(|seconds| format!("{seconds} s")).into(),
             ]);
@@ -437,7 +501,7 @@ pub(crate) mod tests {
         assert_eq!(
             cells(text.lines().nth(1).unwrap()),
             [
-                "job/ran", "gpu", "Failed", "4", "10:00", "1:00:05", "-", "12:10", "13:10",
+                "job/ran", "gpu", "Failed", "4", "10:00", "1:00:05", "-", "12:10", "13:10", "-",
                 "n-[0-3]", "-20 s"
             ]
         );

@@ -64,6 +64,9 @@ pub(crate) struct Record {
     pub spec: Spec,
     /// The status that Fluxqueue has written.
     pub status: Status,
+    /// The user of the workload, once it was looked up.
+    #[serde(skip)]
+    pub user: Option<String>,
 }
 
 /// The spec of a [`Record`].
@@ -266,6 +269,7 @@ impl Record {
             metadata: part(parts.metadata),
             spec: part(parts.spec),
             status: part(parts.status),
+            user: None,
         }
     }
 

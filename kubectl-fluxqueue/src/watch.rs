@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use crate::args::{Connection, Format, QueueArgs, Shown};
 use crate::cluster::Cluster;
 use crate::console::{Console, Look};
-use crate::queue::{Seen, queue_table, say_cut, waiting_and_running};
+use crate::queue::{Seen, queue_table, say_cut, waiting_and_running, wanted_users};
 use crate::record::Record;
 
 /// The shortest pause between two lists of `--watch`.
@@ -30,19 +30,21 @@ pub(crate) async fn run(
         "--watch: shows a table, and goes with no other --output than wide"
     );
     let cluster = Cluster::connect(connection).await?;
+    let wanted = wanted_users(&cluster, &args.shown).await?;
     let mut watched = Watched { before: BTreeMap::new(), headings: !args.shown.no_headers };
     let mut is_first = true;
     loop {
         let begun = Instant::now();
-        let Seen { rows, is_cut, trouble } = waiting_and_running(&cluster, &args).await?;
+        let Seen { rows, is_cut, troubles } =
+            waiting_and_running(&cluster, &args, wanted.as_ref()).await?;
         let pause = PAUSE_MIN.max(begun.elapsed() * PAUSE_FACTOR);
         let records = rows.into_iter().map(|row| row.record).collect();
         let text = watched.changes(records, &args.shown, Timestamp::now(), &console.look);
         console.print(&text)?;
         console.flush()?;
         if is_first {
-            if let Some(trouble) = trouble {
-                console.note(&trouble);
+            for trouble in &troubles {
+                console.note(trouble);
             }
             say_cut(is_cut, console);
         }
@@ -53,7 +55,7 @@ pub(crate) async fn run(
 
 /// The jobs of the last look.
 struct Watched {
-    /// What a row says apart from the ages in it, by job.
+    /// The texts of the rows apart from the ages in them, by job.
     before: BTreeMap<String, String>,
     /// True until the headings were shown, if they are wanted.
     headings: bool,

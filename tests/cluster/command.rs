@@ -35,14 +35,14 @@ fn command_with(ns: &Namespace<'_>, args: &[&str], input: &str, look: &Look) -> 
 }
 
 /// Runs a command that is to succeed; returns its output.
-fn done(ns: &Namespace<'_>, args: &[&str]) -> String {
+pub(crate) fn done(ns: &Namespace<'_>, args: &[&str]) -> String {
     let ran = command(ns, args);
     assert_eq!(ran.code, 0, "{args:?}: {}{}", ran.out, ran.err);
     ran.out
 }
 
 /// Runs a command that is to fail; returns its message.
-fn failed(ns: &Namespace<'_>, args: &[&str]) -> String {
+pub(crate) fn failed(ns: &Namespace<'_>, args: &[&str]) -> String {
     let ran = command(ns, args);
     assert_eq!(ran.code, 1, "{args:?}: {}{}", ran.out, ran.err);
     ran.err

@@ -95,6 +95,9 @@ mod command;
 /// Alerts and dashboards of the chart, and Prometheus.
 mod monitoring;
 
+/// The users of jobs.
+mod users;
+
 /// The recipes of the page for users of Slurm.
 mod recipes;
 

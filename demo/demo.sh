@@ -109,7 +109,7 @@ submit() {
     kube create namespace "$1"
     # Pods are refused until the namespace has its default service account.
     wait_for 30 "the service account of $1" kube -n "$1" get serviceaccount default
-    kube apply -n "$1" -f "$2" >/dev/null
+    kube apply -n "$1" -R -f "$2" >/dev/null
 }
 
 # Shows more jobs than there is room for. The backlog takes five nodes of eight cores for itself, so it comes first.

@@ -3,6 +3,7 @@
 //! claim.
 #![expect(clippy::unwrap_used, reason = "a panic is a test's report, also of what its tests share")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -61,10 +62,15 @@ fn is_expectation(text: &str) -> bool {
         })
 }
 
+/// The examples for a default installation, and those of other scheduler names.
+fn examples() -> Vec<(PathBuf, String)> {
+    [manifests("examples"), manifests("examples/aliases")].concat()
+}
+
 #[test]
 fn every_example_states_its_expectation() {
     let mut names = Vec::new();
-    for (path, text) in manifests("examples") {
+    for (path, text) in examples() {
         let path = path.display();
         assert!(
             text.starts_with("# ") && text.contains("\n# Must happen: "),
@@ -91,19 +97,48 @@ fn every_example_states_its_expectation() {
     }
 }
 
+/// Returns the scheduler names in a file.
+fn schedulers(text: &str) -> BTreeSet<String> {
+    let all = objects(text);
+    let specs = all.iter().map(pod_spec).filter(|spec| !spec.is_null());
+    let name =
+        |spec: &Value| spec["schedulerName"].as_str().unwrap_or("default-scheduler").to_owned();
+    specs.map(name).collect()
+}
+
 #[test]
-fn every_example_names_a_scheduler_that_exists() {
+fn every_example_names_fluxqueue() {
     for (path, text) in manifests("examples") {
-        for object in objects(&text) {
-            let scheduler =
-                pod_spec(&object)["schedulerName"].as_str().unwrap_or("default-scheduler");
-            assert!(
-                ["default-scheduler", names::SCHEDULER_NAME].contains(&scheduler)
-                    || names::SEED_SCHEDULER_NAMES.contains(&scheduler),
-                "{}: no scheduler serves schedulerName {scheduler}",
-                path.display()
-            );
-        }
+        let only = BTreeSet::from([names::SCHEDULER_NAME.to_owned()]);
+        assert_eq!(schedulers(&text), only, "{}", path.display());
+    }
+}
+
+#[test]
+fn every_example_of_another_name_needs_a_setting_for_it() {
+    let mut all = BTreeSet::new();
+    for (path, text) in manifests("examples/aliases") {
+        let mut of_others = schedulers(&text);
+        of_others.remove("default-scheduler");
+        let names: Vec<&String> = of_others.iter().collect();
+        let [name] = names[..] else { panic!("{}: {of_others:?}", path.display()) };
+        let first = format!("# Needs the setting schedulerNames with {name}.\n");
+        assert!(text.starts_with(&first), "{}: {first}", path.display());
+        all.extend(of_others);
+    }
+    let expected = names::SEED_SCHEDULER_NAMES.map(str::to_owned);
+    assert_eq!(all, BTreeSet::from(expected), "each alias has an example");
+}
+
+/// The first line names the needs of a file beyond a default installation.
+#[test]
+fn every_example_says_what_it_needs() {
+    for (path, text) in manifests("examples") {
+        let needs_racks =
+            text.contains("-level: rack") || text.contains("topology.kubernetes.io/rack");
+        let is_needy = needs_racks
+            || ["nvidia.com/gpu:", "fluxqueue/exclusive:"].iter().any(|word| text.contains(word));
+        assert_eq!(text.starts_with("# Needs "), is_needy, "{}", path.display());
     }
 }
 

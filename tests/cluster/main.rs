@@ -98,6 +98,9 @@ mod monitoring;
 /// The users of jobs.
 mod users;
 
+/// The examples, as they stand.
+mod examples;
+
 /// The recipes of the page for users of Slurm.
 mod recipes;
 

@@ -23,6 +23,12 @@ const FOR_KUBECTL: &str = "#!/bin/sh
 exec kubectl-fluxqueue __complete \"$@\"
 ";
 
+/// The beginnings of the labels and of the states of subcommands in clap_complete's script for bash.
+/// They have to be equal, and for a program with a hyphen in its name they are not (clap_complete
+/// 4.6.11), so that no subcommand would have candidates.
+const LABELS_OF_BASH: &str = "kubectl__subcmd__fluxqueue__subcmd__";
+const STATES_OF_BASH: &str = "kubectl__fluxqueue__subcmd__";
+
 /// Tells kubectl that file names are no candidates, as Cobra does.
 const NO_FILES: &str = ":4";
 /// Tells kubectl that file names are candidates.
@@ -42,7 +48,11 @@ pub(crate) fn script(args: CompletionArgs, console: &mut Console<'_>) -> anyhow:
     let mut script = Vec::new();
     let mut command = Args::command().bin_name("kubectl-fluxqueue");
     generate(shell, &mut command, "kubectl-fluxqueue", &mut script);
-    console.print(&String::from_utf8_lossy(&script))?;
+    let mut script = String::from_utf8_lossy(&script).into_owned();
+    if shell == Clap::Bash {
+        script = script.replace(LABELS_OF_BASH, STATES_OF_BASH);
+    }
+    console.print(&script)?;
     Ok(DONE)
 }
 
@@ -117,6 +127,8 @@ fn of_words(words: &[String]) -> (Vec<String>, &'static str) {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     fn complete(line: &str) -> (Vec<String>, &'static str) {
@@ -154,12 +166,58 @@ mod tests {
             (Shell::Fish, "complete -c"),
             (Shell::Kubectl, "kubectl-fluxqueue __complete"),
         ] {
-            let mut out = Vec::new();
-            let look = crate::Look::plain();
-            let mut console = Console::new(std::io::empty(), &mut out, std::io::sink(), look);
-            script(CompletionArgs { shell }, &mut console).unwrap();
-            drop(console);
-            assert!(String::from_utf8(out).unwrap().contains(word), "{shell:?}");
+            assert!(printed(shell).contains(word), "{shell:?}");
         }
+    }
+
+    fn printed(shell: Shell) -> String {
+        let mut out = Vec::new();
+        let look = crate::Look::plain();
+        let mut console = Console::new(std::io::empty(), &mut out, std::io::sink(), look);
+        script(CompletionArgs { shell }, &mut console).unwrap();
+        drop(console);
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Completes command lines in bash itself, each with the last word begun; returns the
+    /// candidates of each.
+    fn in_bash(lines: &[String]) -> Vec<Vec<String>> {
+        let mut program = printed(Shell::Bash);
+        program.push_str(
+            r#"
+complete_line() {
+    COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+    _kubectl__fluxqueue "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+    echo "${COMPREPLY[*]}"
+}
+"#,
+        );
+        for line in lines {
+            writeln!(program, "complete_line kubectl-fluxqueue {line}").unwrap();
+        }
+        let ran = std::process::Command::new("bash").args(["-c", &program]).output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect();
+        String::from_utf8(ran.stdout).unwrap().lines().map(words).collect()
+    }
+
+    #[test]
+    fn bash_completes_the_options_of_each_subcommand() {
+        let mut command = Args::command();
+        command.build();
+        let subs: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        assert!(subs.contains(&"support-bundle"), "{subs:?}");
+        let with = |sub: &&str| format!("{sub} --");
+        let lines: Vec<String> = subs.iter().map(with).collect();
+        for (line, found) in lines.iter().zip(in_bash(&lines)) {
+            let (expected, _) = complete(line);
+            let missing: Vec<_> = expected.iter().filter(|it| !found.contains(it)).collect();
+            assert!(missing.is_empty(), "{line}: {missing:?} of {expected:?} in {found:?}");
+        }
+        let other = ["que", "queue --output ''", "completion ''"].map(str::to_owned);
+        let found = in_bash(&other);
+        assert_eq!(found[0], ["queue", "queues"]);
+        assert_eq!(found[1], ["wide", "json", "yaml", "name"]);
+        assert!(found[2].contains(&"fish".to_owned()), "{:?}", found[2]);
     }
 }

@@ -68,6 +68,23 @@ spec:
       - {name: main, image: busybox, command: [sleep, infinity], resources: {requests: {cpu: 100m}}}
 ---";
 
+/// No Job comes of it in the time of a test.
+const NIGHTLY: &str = "
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec:
+  schedule: 0 3 29 2 *
+  jobTemplate:
+    spec:
+      template:
+        spec:
+          schedulerName: fluxqueue
+          restartPolicy: Never
+          containers:
+          - {name: main, image: busybox, command: [sleep, '1'], resources: {requests: {cpu: 10m}}}
+---";
+
 #[test]
 fn a_job_is_that_of_the_user_that_created_it() {
     let plane = ControlPlane::start(NODES, &[]);
@@ -120,6 +137,12 @@ fn noted_over_what_clients_say(ns: &Namespace<'_>) {
     assert_eq!(noted(&made), [robot.as_str()]);
     let made = create(ns, "ann", SERVICE).expect("it is accepted");
     assert_eq!(noted(&made), ["ann", "ann"]);
+    let made = create(ns, "ann", NIGHTLY).expect("it is accepted");
+    assert_eq!(noted(&made), ["ann", "ann", "ann"]);
+    let tonight = ["create", "job", "tonight", "--from=cronjob/nightly", "-o", "json"];
+    let made = by(ns, "bob", &tonight, "").expect("it is accepted");
+    let made: Value = serde_json::from_str(&made).expect("JSON");
+    assert_eq!(noted(&made), ["bob", "bob"], "a Job by hand is that of the user that makes it");
     let group = "  labels: {fluxqueue/pod-group: pair, fluxqueue/group-size: '2'}";
     for name in ["one", "two"] {
         create(ns, "bob", &pod(name, "100m", "infinity", group)).expect("it is accepted");
@@ -138,6 +161,7 @@ fn unchanged(ns: &Namespace<'_>) {
         ("job/solve", &other, "Job solve: metadata.annotations[fluxqueue/user]:"),
         ("pod/lone", &json!({"metadata": {"annotations": {"fluxqueue/user": "ann"}}}), "Pod lone:"),
         ("deployment/web", &other, "Deployment web: metadata.annotations[fluxqueue/user]:"),
+        ("cronjob/nightly", &other, "CronJob nightly: metadata.annotations[fluxqueue/user]:"),
         (
             "deployment/web",
             &in_template,
@@ -184,7 +208,7 @@ fn listed(ns: &Namespace<'_>) {
             .filter_map(|line| line.split_whitespace().next())
             .map(str::to_owned)
             .collect();
-        jobs.retain(|job| job != "pod/robots");
+        jobs.retain(|job| job != "pod/robots" && job != "job/tonight");
         jobs.sort();
         jobs
     };

@@ -23,9 +23,9 @@ const FOR_KUBECTL: &str = "#!/bin/sh
 exec kubectl-fluxqueue __complete \"$@\"
 ";
 
-/// The beginnings of the labels and of the states of subcommands in clap_complete's script for bash.
-/// They have to be equal, and for a program with a hyphen in its name they are not (clap_complete
-/// 4.6.11), so that no subcommand would have candidates.
+/// The beginnings of the labels and of the states of subcommands in the script that clap_complete
+/// writes for bash. They have to be equal, and for a program with a hyphen in its name they are not
+/// (clap_complete 4.6.11), so that no subcommand would have candidates.
 const LABELS_OF_BASH: &str = "kubectl__subcmd__fluxqueue__subcmd__";
 const STATES_OF_BASH: &str = "kubectl__fluxqueue__subcmd__";
 

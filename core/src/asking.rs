@@ -5,7 +5,8 @@ use std::sync::Arc;
 use fluxqueue_api::names;
 
 use crate::jobs::clock::Clock;
-use crate::jobs::job::{Job, Member};
+use crate::jobs::job::Job;
+use crate::jobs::member::Member;
 use crate::jobs::registry::Jobs;
 use crate::jobs::roles;
 use fluxqueue_machine::cluster::Company;

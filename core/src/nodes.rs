@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::agenda::Agenda;
 use crate::intake::Intake;
 use crate::jobs::clock::Clock;
-use crate::jobs::job::Member;
+use crate::jobs::member::Member;
 use crate::jobs::registry::Jobs;
 use crate::occupancy::Occupancy;
 use crate::records::Records;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::binding::dispatch::is_gated;
 use crate::binding::mounting::Mounting;
-use crate::jobs::job::Lifecycle;
+use crate::jobs::lifecycle::Lifecycle;
 use crate::jobs::setbacks::Setback;
 use crate::parts::Binding;
 use crate::sound::{Lookup, Sound};

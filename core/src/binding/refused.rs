@@ -8,7 +8,9 @@
 
 use fluxqueue_api::BlockedReason;
 
-use crate::jobs::job::{Lifecycle, Member, Style};
+use crate::jobs::job::Style;
+use crate::jobs::lifecycle::Lifecycle;
+use crate::jobs::member::Member;
 use crate::jobs::setbacks::{FirstPause, Setback};
 use crate::jobs::stage::Sending;
 use crate::parts::Binding;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::cycle::Core;
 use crate::cycle::walks::Seen;
-use crate::jobs::job::Member;
+use crate::jobs::member::Member;
 use crate::jobs::registry::Jobs;
 use crate::jobs::stage::Stage;
 use crate::occupancy::Occupancy;

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use crate::cycle::Core;
 use crate::cycle::walks::Seen;
-use crate::jobs::job::{Job, Member, PodOrder, Style};
+use crate::jobs::job::{Job, Style};
+use crate::jobs::member::Member;
+use crate::jobs::order::PodOrder;
 use crate::jobs::registry::Jobs;
 use crate::jobs::stage::Stage;
 use crate::sound::Reference;

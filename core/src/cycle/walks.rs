@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fluxion_sys::FunctionTable;
 
 use crate::event::Event;
-use crate::jobs::job::PodOrder;
+use crate::jobs::order::PodOrder;
 use fluxqueue_machine::ledger::Allocations;
 use fluxqueue_planner::plan::{Kept, Walking};
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};

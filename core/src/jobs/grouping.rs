@@ -7,7 +7,8 @@ use fluxqueue_api::WorkloadKind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::jobs::controllers::{Controllers, MadeBy};
-use crate::jobs::job::{Identity, Job, Member, Style};
+use crate::jobs::job::{Identity, Job, Style};
+use crate::jobs::member::Member;
 use fluxqueue_workload::{Controller, ObjectKey, Owner, OwnerKind, Pod, Time, Uid};
 
 /// The job that a pod is a part of.

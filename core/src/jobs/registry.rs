@@ -19,8 +19,12 @@ use fluxqueue_api::{BlockedReason, JobState, ScheduledReason, WorkloadKind, name
 use crate::jobs::controllers::{Controllers, MadeBy, group_of};
 use crate::jobs::grouping;
 use crate::jobs::grouping::{Capacity, Start, StartSize};
-use crate::jobs::job::{Identity, Job, Lifecycle, Member, PodOrder, RetainedSlot, Style};
+use crate::jobs::job::{Identity, Job, Style};
+use crate::jobs::lifecycle::Lifecycle;
+use crate::jobs::member::Member;
+use crate::jobs::order::PodOrder;
 use crate::jobs::releases::Releases;
+use crate::jobs::retained::RetainedSlot;
 use crate::jobs::waves::Waves;
 use crate::jobs::wishes::Classes;
 use crate::labelled::Labelled;

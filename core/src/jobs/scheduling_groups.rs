@@ -9,7 +9,8 @@ use std::sync::Arc;
 use fluxqueue_workload::{Controller, OwnerKind, scheduling_group};
 
 use crate::jobs::controllers::{Controllers, MadeBy};
-use crate::jobs::job::{Identity, Job, Member};
+use crate::jobs::job::{Identity, Job};
+use crate::jobs::member::Member;
 
 /// Why pods of a job are refused for a group of Kubernetes' own. `makers` are the objects that made
 /// its pods, and `live` those of them that have not ended.

@@ -5,6 +5,18 @@
 
 use fluxqueue_workload::{NodeName, Uid};
 
+/// The seat that a pod gets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Seating {
+    /// This seat.
+    At(PodIndex),
+    /// The seat of the pod's own number if it has one, else the first free seat of its pod set.
+    Free {
+        /// The place of its shape among the job's pod sets.
+        pod_set: usize,
+    },
+}
+
 /// The placement of a job that is written before its first Binding.
 #[derive(Debug, Default)]
 pub(crate) struct Seats {

@@ -2,7 +2,7 @@
 
 use fluxqueue_api::BlockedReason;
 
-use crate::jobs::job::Member;
+use crate::jobs::member::Member;
 
 /// Returns the message on the first pod with claims that are not ready.
 pub(crate) fn not_mountable(live: &[&Member]) -> Option<(BlockedReason, String)> {

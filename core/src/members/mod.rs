@@ -12,7 +12,7 @@ use crate::action::{EventKind, Subject};
 use crate::agenda::Agenda;
 use crate::intake::Intake;
 use crate::jobs::clock::Clock;
-use crate::jobs::job::PodOrder;
+use crate::jobs::order::PodOrder;
 use crate::jobs::registry::Jobs;
 use crate::jobs::stage::Cause;
 use crate::occupancy::{Foreign, Occupancy};

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::jobs::job::{Job, JobChange, Suspended};
+use crate::jobs::job::Job;
 use crate::jobs::quotas::Coming;
 use crate::jobs::registry::Jobs;
+use crate::jobs::suspended::{JobChange, Suspended};
 use crate::parts::Queueing;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;

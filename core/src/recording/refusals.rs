@@ -2,7 +2,9 @@
 
 use fluxqueue_api::fluxjob::STATUS_BYTES_MAX;
 
-use crate::jobs::job::{Job, Lifecycle, Member};
+use crate::jobs::job::Job;
+use crate::jobs::lifecycle::Lifecycle;
+use crate::jobs::member::Member;
 use crate::jobs::registry::blocking::block_by;
 use crate::jobs::seats::Seats;
 use crate::parts::Recording;

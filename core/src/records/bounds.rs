@@ -12,7 +12,7 @@ use std::sync::Arc;
 use fluxqueue_api::fluxjob::{NODE_LIST_BYTES_MAX, POD_SETS_MAX, REQUESTS_MAX, STATUS_BYTES_MAX};
 use fluxqueue_api::{FluxJobStatus, PodSet, placement};
 
-use crate::jobs::job::Member;
+use crate::jobs::member::Member;
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_workload::Shape;
 

@@ -14,7 +14,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time
 use k8s_openapi::jiff::Timestamp;
 
 use crate::jobs::grouping;
-use crate::jobs::job::{Identity, Job, Member, Said, Style};
+use crate::jobs::job::{Identity, Job, Said, Style};
+use crate::jobs::member::Member;
 use crate::lookahead::estimates;
 use crate::records::bounds;
 use crate::records::times::micro_time;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use fluxqueue_api::{DegradedReason, names};
 
-use crate::jobs::job::{Identity, Job, Lifecycle, Stalled, Style};
+use crate::jobs::job::{Identity, Job, Style};
+use crate::jobs::lifecycle::{Lifecycle, Stalled};
 use crate::jobs::setbacks::{Setback, Setbacks};
 use crate::parts::Refresh;
 use crate::sound::{Lookup, Sound};

@@ -2,7 +2,7 @@
 
 use fluxqueue_api::{WorkloadKind, names};
 
-use crate::jobs::job::Member;
+use crate::jobs::member::Member;
 use crate::members::attaching::completion_of;
 use crate::parts::Refresh;
 use crate::sound::{Lookup, Sound};

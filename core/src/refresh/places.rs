@@ -2,7 +2,8 @@
 
 use fluxqueue_api::BlockedReason;
 
-use crate::jobs::job::{InQueue, Job, Suspended};
+use crate::jobs::job::{InQueue, Job};
+use crate::jobs::suspended::Suspended;
 use crate::parts::Refresh;
 use crate::queueing::quotas;
 use fluxqueue_planner::queues::QueueStanding;

@@ -1,6 +1,8 @@
 //! Rules of jobs that contradict themselves or each other.
 
-use crate::jobs::job::{Job, Lifecycle, Member, Style};
+use crate::jobs::job::{Job, Style};
+use crate::jobs::lifecycle::Lifecycle;
+use crate::jobs::member::Member;
 use crate::parts::Refresh;
 use crate::sound::{Lookup, Sound};
 use fluxqueue_planner::queue::JobId;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use fluxqueue_api::Reservation;
 
-use crate::jobs::job::{Job, Lifecycle, Style, starts_job};
+use crate::jobs::job::{Job, Style, starts_job};
+use crate::jobs::lifecycle::Lifecycle;
 use crate::parts::Sight;
 use crate::records::times::time_of;
 use fluxqueue_machine::fluxion::RankSet;

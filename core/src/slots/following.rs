@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::jobs::job::Member;
 use crate::jobs::levels::{Parts, open_wants};
+use crate::jobs::member::Member;
 use crate::jobs::roles;
 use crate::parts::Slots;
 use crate::sound::{Lookup, Sound};

@@ -7,8 +7,12 @@ use fluxqueue_api::{
     ConditionType, DegradedReason, FluxJob, FluxJobStatus, conditions, names, placement,
 };
 
-use crate::jobs::job::{Identity, Lifecycle, Member, RetainedSlot, Seating, Stalled, Style};
+use crate::jobs::job::{Identity, Style};
+use crate::jobs::lifecycle::{Lifecycle, Stalled};
+use crate::jobs::member::Member;
+use crate::jobs::retained::RetainedSlot;
 use crate::jobs::seats::PodIndex;
+use crate::jobs::seats::Seating;
 use crate::jobs::setbacks::Setback;
 use crate::parts::Slots;
 use crate::records::record;

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::jobs::job::{Lifecycle, Member, PodOrder, RetainedSlot, Style};
+use crate::jobs::job::Style;
+use crate::jobs::lifecycle::Lifecycle;
+use crate::jobs::member::Member;
+use crate::jobs::order::PodOrder;
+use crate::jobs::retained::RetainedSlot;
 use crate::jobs::setbacks::Setback;
 use crate::jobs::stage::{Cause, Stage};
 use crate::parts::Slots;

@@ -7,7 +7,9 @@ use fluxqueue_api::{EstimateKind, StartEstimates};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use crate::jobs::expected::Expected;
-use crate::jobs::job::{Job, Lifecycle, Seating};
+use crate::jobs::job::Job;
+use crate::jobs::lifecycle::Lifecycle;
+use crate::jobs::seats::Seating;
 use crate::parts::Slots;
 use crate::records::on_record::{Begun, end_of};
 use crate::records::record;

@@ -7,7 +7,8 @@ use fluxqueue_api::{BlockedReason, names};
 
 use crate::action::ActionKind;
 use crate::in_flight::InFlight;
-use crate::jobs::job::{Lifecycle, Style};
+use crate::jobs::job::Style;
+use crate::jobs::lifecycle::Lifecycle;
 use crate::jobs::setbacks::{FirstPause, Setback};
 use crate::jobs::stage::Sending;
 use crate::parts::Slots;

@@ -18,9 +18,12 @@ use crate::agenda::Agenda;
 use crate::intake::Intake;
 use crate::jobs::clock::Clock;
 use crate::jobs::grouping;
-use crate::jobs::job::{Identity, Job, JobChange, JobWrite, Lifecycle, Member, Suspended};
+use crate::jobs::job::{Identity, Job};
+use crate::jobs::lifecycle::Lifecycle;
+use crate::jobs::member::Member;
 use crate::jobs::registry::Jobs;
 use crate::jobs::setbacks::Setback;
+use crate::jobs::suspended::{JobChange, JobWrite, Suspended};
 use crate::occupancy::Occupancy;
 use crate::records::Records;
 use crate::recovery::ended_as;
@@ -429,28 +432,5 @@ impl StandIns<'_> {
                 &suspension.sample.scheduler,
             );
         }
-    }
-}
-
-impl Suspended {
-    /// True if stand-ins represent the job's pods.
-    pub(crate) fn has_stand_ins(&self) -> bool {
-        matches!(self, Suspended::Waits(_) | Suspended::Released { .. })
-    }
-
-    /// True if the Job has been released, or the release is under way.
-    pub(crate) fn is_being_released(&self) -> bool {
-        match self {
-            Suspended::Waits(write) => write.under_way.is_some(),
-            Suspended::Released { .. } => true,
-            Suspended::No | Suspended::Over => false,
-        }
-    }
-}
-
-impl JobWrite {
-    /// True if no write is under way, and the next may leave.
-    pub(crate) fn is_idle(&self, now: Time) -> bool {
-        self.under_way.is_none() && self.retry_at <= now
     }
 }

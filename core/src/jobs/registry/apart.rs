@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::jobs::job::{Identity, Member};
+use crate::jobs::job::Identity;
+use crate::jobs::member::Member;
 use crate::jobs::registry::Jobs;
 use crate::jobs::stage::Stage;
 use fluxqueue_planner::queue::JobId;

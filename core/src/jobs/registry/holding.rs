@@ -1,6 +1,7 @@
 //! How long a Job holds its slots: until its last wave has ended.
 
-use crate::jobs::job::{Job, Lifecycle};
+use crate::jobs::job::Job;
+use crate::jobs::lifecycle::Lifecycle;
 use crate::jobs::registry::{Jobs, is_made_by, succeeded_of};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Controller, Lifetime, OwnerKind, Pod, Uid};

@@ -1,0 +1,68 @@
+//! The stages of a job's life.
+
+use fluxqueue_api::{DegradedReason, FinishedReason};
+
+use fluxqueue_workload::Time;
+
+/// The stage of a job's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lifecycle {
+    /// The pods that start together have no slots. Lone pods and elastic jobs stay in this stage
+    /// until they end.
+    Waiting,
+    /// The pods have slots, and no Binding has left yet: the placement can still be withdrawn.
+    Placed,
+    /// The first Binding left at this time. From here on the gang is completed, on other nodes if
+    /// need be.
+    Starting { since: Time },
+    /// All pods that the job wanted were bound at some time.
+    Whole,
+    /// None of its pods is left, and no object makes more.
+    Finished(FinishedReason),
+}
+
+/// Why a gang that has begun does not become whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stalled {
+    /// The reason of its condition Degraded.
+    pub reason: DegradedReason,
+    pub message: String,
+    /// True if the finding is from an earlier process.
+    pub is_inherited: bool,
+    /// The first message that this process found, while the message of an earlier process is kept.
+    pub found_first: Option<String>,
+}
+
+impl Stalled {
+    /// Creates a finding of this process.
+    pub(crate) fn new(reason: DegradedReason, message: String) -> Self {
+        Stalled { reason, message, is_inherited: false, found_first: None }
+    }
+
+    /// Returns the finding that counts. A finding of an earlier process for the same reason stays
+    /// until this process finds a message other than its first one.
+    pub(crate) fn after(self, known: Option<Stalled>) -> Stalled {
+        let is_kept = |known: &Stalled| {
+            let is_no_news = known.found_first.as_ref().is_none_or(|first| *first == self.message);
+            known.is_inherited && known.reason == self.reason && is_no_news
+        };
+        match known.filter(is_kept) {
+            Some(known) => Stalled { found_first: Some(self.message), ..known },
+            None => self,
+        }
+    }
+}
+
+impl Lifecycle {
+    /// True if the pods that start together have been given slots: pods that come now join them.
+    pub(crate) fn is_placed(self) -> bool {
+        matches!(self, Lifecycle::Placed | Lifecycle::Starting { .. } | Lifecycle::Whole)
+    }
+
+    pub(crate) fn end(self) -> Option<FinishedReason> {
+        match self {
+            Lifecycle::Finished(end) => Some(end),
+            _ => None,
+        }
+    }
+}

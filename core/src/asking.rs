@@ -37,11 +37,11 @@ impl Asking<'_> {
             PendingRequest::Start(id) => {
                 let Some(job) = self.jobs.all.get(id) else { return Vec::new() };
                 // The number of pods is known, but `collect` does not know it.
-                let mut pods = Vec::with_capacity(job.live.len().min(job.start_size));
+                let mut pods = Vec::with_capacity(job.pods.live.len().min(job.start.size));
                 let is_ready =
                     |member: &&Member| member.is_ready(names::GATE) && job.counts(member);
                 let ready = self.jobs.remaining(job).into_iter().filter(is_ready);
-                pods.extend(ready.take(job.start_size));
+                pods.extend(ready.take(job.start.size));
                 pods
             }
         }
@@ -51,18 +51,21 @@ impl Asking<'_> {
     fn times(&self, pending: &PendingRequest) -> usize {
         match pending {
             PendingRequest::Member(..) => 1,
-            PendingRequest::Start(id) => {
-                self.jobs.all.get(id).map_or(1, |job| job.stands_for.min(job.start_size).max(1))
-            }
+            PendingRequest::Start(id) => self
+                .jobs
+                .all
+                .get(id)
+                .map_or(1, |job| job.pods.stands_for.min(job.start.size).max(1)),
         }
     }
 
     /// True if no pod of the job has a slot. The given pods are those of the request; mostly they
     /// are all pods of the job.
     fn has_nothing(&self, job: &Job, pending: &PendingRequest, pods: &[&Member]) -> bool {
-        let are_all = matches!(pending, PendingRequest::Start(_)) && pods.len() == job.live.len();
+        let are_all =
+            matches!(pending, PendingRequest::Start(_)) && pods.len() == job.pods.live.len();
         if are_all {
-            return job.retained.is_empty()
+            return job.start.retained.is_empty()
                 && pods.iter().all(|member| member.allocation().is_none());
         }
         self.jobs.has_nothing(job)
@@ -133,7 +136,7 @@ impl Asking<'_> {
         let mut since = pods.iter().map(|member| member.pod.created).max().unwrap_or_default();
         if since > self.clock.wall_now() {
             // By a clock that was set back since, they are still to come.
-            since = job.and_then(|job| job.queued_at).map_or(since, |at| at.min(since));
+            since = job.and_then(|job| job.waiting.since).map_or(since, |at| at.min(since));
         }
         let lifetimes = |pod: &Pod| match job {
             Some(job) => {
@@ -191,7 +194,7 @@ impl Requests for Asking<'_> {
             }
             PendingRequest::Start(id) => {
                 let job = self.jobs.all.get(id);
-                job.is_none_or(|job| job.setbacks.claims_nothing(now) || job.lacks_record())
+                job.is_none_or(|job| job.start.setbacks.claims_nothing(now) || job.lacks_record())
             }
         }
     }

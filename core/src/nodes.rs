@@ -159,9 +159,9 @@ impl Nodes<'_> {
         }
         for id in &self.jobs.retaining {
             if let Some(job) = self.jobs.all.get_mut(id) {
-                let before = job.retained.len();
-                job.retained.retain(|retained| retained.allocation.node != *name);
-                if job.retained.len() != before {
+                let before = job.start.retained.len();
+                job.start.retained.retain(|retained| retained.allocation.node != *name);
+                if job.start.retained.len() != before {
                     self.agenda.touched.insert(*id);
                 }
             }

@@ -28,8 +28,8 @@ impl Binding<'_> {
         };
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.life = Lifecycle::Starting { since: self.clock.now };
-            job.blocker = None;
-            job.promised_before = None;
+            job.told.blocker = None;
+            job.start.promised_before = None;
         }
         self.planner.promises.forget_patience(id);
         self.slots().let_others_come_after(&PendingRequest::Start(id));
@@ -43,20 +43,20 @@ impl Binding<'_> {
 
     fn may_begin(&mut self, id: JobId) -> Sound<Begin> {
         let job = self.jobs.all.known(&id)?;
-        if job.writes_ahead() && !job.seats.may_all_leave() {
+        if job.writes_ahead() && !job.start.seats.may_all_leave() {
             // The acknowledgement brings its pods back.
             return Ok(Begin::Later);
         }
         if job.suspended.is_being_released() {
             return Ok(Begin::Later);
         }
-        let leaves_from = job.setbacks.leaves_from();
+        let leaves_from = job.start.setbacks.leaves_from();
         if leaves_from > self.clock.now {
             // The gang has lost a race: it has a place again, and waits before the next attempt.
             self.agenda.timers.wake(Timer::Backoff(id), leaves_from);
             return Ok(Begin::Later);
         }
-        let empty = job.seats.empty().count();
+        let empty = job.start.seats.empty().count();
         if empty > 0 {
             return Ok(Begin::Not(format!("{empty} of its pods are gone")));
         }

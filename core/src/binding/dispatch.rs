@@ -75,7 +75,7 @@ impl Binding<'_> {
             // The pod comes again when the records that it depends on are written.
             return Ok(());
         }
-        if job.refusal.is_some() {
+        if job.start.refusal.is_some() {
             return self.settle_refusal(member.job);
         }
         if job.life == Lifecycle::Placed {
@@ -91,7 +91,7 @@ impl Binding<'_> {
             self.agenda.timers.wake(Timer::Pod(uid), at);
             return Ok(());
         }
-        if job.writes_ahead() && member.seat.is_some_and(|seat| !job.seats.may_leave(seat)) {
+        if job.writes_ahead() && member.seat.is_some_and(|seat| !job.start.seats.may_leave(seat)) {
             return Ok(());
         }
         // After this number of failures the pod queues again; a gang with a written placement stays
@@ -194,7 +194,7 @@ impl Binding<'_> {
         let now = self.clock.wall_now();
         self.agenda.gauges.pods_bound += 1;
         if let Some(job) = self.jobs.all.get(&id) {
-            let since = job.queued_at.unwrap_or(now);
+            let since = job.waiting.since.unwrap_or(now);
             self.agenda.gauges.scheduling_sli.observe_micros(now.0 - since.0);
             self.slots().note_start(id, now)?;
         }

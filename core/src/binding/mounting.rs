@@ -69,7 +69,7 @@ impl Binding<'_> {
         let waiting =
             self.jobs.live(job).filter(|m| m.stage.is_waiting() && volumes::concern(&m.pod));
         let waiting: Vec<Arc<Pod>> = waiting.map(|member| Arc::clone(&member.pod)).collect();
-        let (is_gang, stands_for) = (job.style == Style::Gang, job.stands_for);
+        let (is_gang, stands_for) = (job.style == Style::Gang, job.pods.stands_for);
         // Claims for one pod at a time, of pods that are to start together.
         let mut taken: BTreeSet<ObjectKey> = BTreeSet::new();
         for pod in waiting {

@@ -83,7 +83,7 @@ impl Binding<'_> {
     /// that none has taken effect, its placement is withdrawn.
     pub(crate) fn stop_start(&mut self, id: JobId, text: String) -> Sound {
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.refusal.get_or_insert(text);
+            job.start.refusal.get_or_insert(text);
         }
         self.settle_refusal(id)?;
         Ok(())
@@ -109,7 +109,7 @@ impl Binding<'_> {
         let now = self.clock.now;
         let job = self.jobs.all.get(&id).map(Box::as_ref);
         let refused = job.and_then(|job| {
-            let refusal = job.refusal.clone()?;
+            let refusal = job.start.refusal.clone()?;
             Some((refusal, open_bindings(&self.jobs.live_members(job), now)))
         });
         match refused {
@@ -118,7 +118,7 @@ impl Binding<'_> {
             Some((refusal, Open::None)) => self.withdraw_refused(id, &refusal)?,
             Some((_, Open::Bound)) => {
                 if let Some(job) = self.jobs.all.get_mut(&id) {
-                    job.refusal = None;
+                    job.start.refusal = None;
                 }
                 self.write_ahead().release(id)?;
             }
@@ -129,7 +129,7 @@ impl Binding<'_> {
     /// Withdraws the placement of a gang for which no Binding has taken effect, and reports why.
     pub(crate) fn withdraw_refused(&mut self, id: JobId, text: &str) -> Sound {
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.refusal = None;
+            job.start.refusal = None;
             if job.life.is_placed() {
                 job.life = Lifecycle::Placed;
             }
@@ -189,7 +189,7 @@ impl Binding<'_> {
     /// after all pods of an earlier start have ended are a new start.
     fn has_begun_or_was_whole(&self, id: JobId) -> bool {
         self.jobs.all.get(&id).is_some_and(|job| {
-            let was_begun = job.life == Lifecycle::Whole || job.started_at.is_some();
+            let was_begun = job.life == Lifecycle::Whole || job.start.at.is_some();
             self.jobs.live(job).any(Member::is_bound) || (was_begun && !self.jobs.is_new_start(job))
         })
     }

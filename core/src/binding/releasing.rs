@@ -36,7 +36,7 @@ impl Binding<'_> {
 
     pub(crate) fn write_job(&mut self, id: JobId, change: JobChange) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        let Identity::Controller(namespace, uid) = &job.identity else { return Ok(()) };
+        let Identity::Controller(namespace, uid) = &job.workload.identity else { return Ok(()) };
         let made_by = self.jobs.controllers.get(namespace, uid);
         let (Some(made_by), Suspended::Waits(write)) = (made_by, &job.suspended) else {
             return Ok(());

@@ -139,7 +139,7 @@ impl Core {
                     .values_mut()
                     .filter_map(|foreign| foreign.allocation.as_mut());
                 let retained = self.jobs.all.values_mut().flat_map(|job| {
-                    job.retained.iter_mut().map(|retained| &mut retained.allocation)
+                    job.start.retained.iter_mut().map(|retained| &mut retained.allocation)
                 });
                 self.planner.ledger.rebuild(
                     graph,
@@ -175,7 +175,7 @@ fn is_there(pod: &Pod, node: &NodeName) -> bool {
 /// Returns the slots on these nodes that wait for the next pods of their jobs.
 fn retained_on(jobs: &Jobs, nodes: &[NodeName]) -> Vec<Retained> {
     let jobs = jobs.retaining.iter().filter_map(|id| jobs.all.get(id));
-    let slots = jobs.flat_map(|job| &job.retained).map(|slot| &slot.allocation);
+    let slots = jobs.flat_map(|job| &job.start.retained).map(|slot| &slot.allocation);
     let there = slots.filter(|allocation| nodes.contains(&allocation.node));
     there.map(|allocation| (allocation.node.clone(), Arc::clone(&allocation.shape))).collect()
 }

@@ -74,7 +74,7 @@ impl Core {
             return Some("its FluxJob's name leads to another job".to_owned());
         }
         if let Some(pending) =
-            job.pending.iter().find(|pending| !self.planner.queue.contains(pending))
+            job.waiting.requests.iter().find(|pending| !self.planner.queue.contains(pending))
         {
             return Some(format!("{pending:?} is not in the queue"));
         }
@@ -114,7 +114,7 @@ impl Core {
             self.promise_keeping().forget_promise(&pending);
         }
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.pending.clear();
+            job.waiting.requests.clear();
         } else {
             self.jobs.index.by_identity.retain(|_, of| *of != id);
             self.jobs.index.by_key.retain(|_, of| *of != id);
@@ -136,7 +136,7 @@ impl Core {
         let first_new = self.jobs.index.next;
         self.recovery().find_jobs(pods);
         for job in self.jobs.all.range(first_new..).map(|(_, job)| job) {
-            let promise = job.record.status.as_deref().and_then(|it| it.reservation.as_ref());
+            let promise = job.record.seen.status.as_deref().and_then(|it| it.reservation.as_ref());
             let kept = promise.and_then(|promise| self.sight().kept_of(promise));
             if let Some((first, kept)) = first_request(job).zip(kept) {
                 self.planner.promises.hear(&first, kept);
@@ -150,7 +150,7 @@ impl Core {
 fn first_request(job: &Job) -> Option<PendingRequest> {
     match job.style {
         Style::Gang => Some(PendingRequest::Start(job.id)),
-        Style::Lone => job.members.first().map(|uid| PendingRequest::Member(job.id, uid.clone())),
+        Style::Lone => job.pods.all.first().map(|uid| PendingRequest::Member(job.id, uid.clone())),
         Style::Elastic => None,
     }
 }
@@ -158,7 +158,7 @@ fn first_request(job: &Job) -> Option<PendingRequest> {
 /// Returns the job of a reference that leads nowhere.
 fn job_around(jobs: &Jobs, reference: &Reference) -> Option<JobId> {
     let has = |job: &Job, uid: &Uid| {
-        job.members.contains(uid) || job.live.values().any(|live| live == uid)
+        job.pods.all.contains(uid) || job.pods.live.values().any(|live| live == uid)
     };
     match reference {
         Reference::Job(id) => Some(*id),
@@ -174,14 +174,14 @@ fn contradiction_of_pod(jobs: &Jobs, job: &Job, uid: &Uid) -> Option<String> {
     if member.job != job.id {
         return Some(format!("pod {about} belongs to another job"));
     }
-    let is_alive = job.live.get(&PodOrder::of(&member.pod)) == Some(uid);
+    let is_alive = job.pods.live.get(&PodOrder::of(&member.pod)) == Some(uid);
     if is_alive == member.stage.has_ended() {
         return Some(format!("pod {about} is {:?}, and counts as the opposite", member.stage));
     }
     if member.seat.is_some() && matches!(member.stage, Stage::Waiting | Stage::Ended) {
         return Some(format!("pod {about} has a seat, and is {:?}", member.stage));
     }
-    let sits = member.seat.is_none_or(|seat| job.seats.occupant(seat) == Some(uid));
+    let sits = member.seat.is_none_or(|seat| job.start.seats.occupant(seat) == Some(uid));
     (!sits).then(|| format!("pod {about} has a seat that another pod has"))
 }
 
@@ -195,9 +195,9 @@ pub(crate) fn contradiction_of_pods(
 ) -> Option<String> {
     if !seen.has_seen_alive {
         let from = seen.alive.take().map_or(Bound::Unbounded, Bound::Excluded);
-        for (order, uid) in job.live.range((from, Bound::Unbounded)).take(*left) {
+        for (order, uid) in job.pods.live.range((from, Bound::Unbounded)).take(*left) {
             *left -= 1;
-            if !job.members.contains(uid) {
+            if !job.pods.all.contains(uid) {
                 return Some(format!("pod {uid} counts as alive, and is not one of its pods"));
             }
             seen.alive = Some(order.clone());
@@ -205,7 +205,7 @@ pub(crate) fn contradiction_of_pods(
         seen.has_seen_alive = *left > 0;
     }
     let from = seen.of_all.take().map_or(Bound::Unbounded, Bound::Excluded);
-    for uid in job.members.range((from, Bound::Unbounded)).take(*left) {
+    for uid in job.pods.all.range((from, Bound::Unbounded)).take(*left) {
         *left -= 1;
         if let Some(contradiction) = contradiction_of_pod(jobs, job, uid) {
             return Some(contradiction);

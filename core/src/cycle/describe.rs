@@ -39,14 +39,14 @@ impl Core {
                 let about = serde_json::json!({
                     "state": state_name(self.jobs.state(job)),
                     "priority": job.priority(),
-                    "queuedAt": job.queued_at.map(|at| at.timestamp().to_string()),
-                    "position": job.position,
-                    "expectedStart": job.expected.start().map(|at| at.timestamp().to_string()),
-                    "blockedBy": job.blocker.as_ref().map(Blockers::list),
+                    "queuedAt": job.waiting.since.map(|at| at.timestamp().to_string()),
+                    "position": job.waiting.position,
+                    "expectedStart": job.waiting.expected.start().map(|at| at.timestamp().to_string()),
+                    "blockedBy": job.told.blocker.as_ref().map(Blockers::list),
                     "bound": live.iter().filter(|m| m.is_bound()).count(),
                     "wanted": self.jobs.wanted(job),
                     "waiting": waiting,
-                    "retained": job.retained.len(),
+                    "retained": job.start.retained.len(),
                 });
                 (job.key.to_string(), about)
             })

@@ -224,7 +224,7 @@ impl Core {
         for (place, class) in self.planner.queue.iter() {
             let pods = match place.request() {
                 PendingRequest::Start(id) => {
-                    self.jobs.all.get(id).map_or(1, |job| job.start_size as u64)
+                    self.jobs.all.get(id).map_or(1, |job| job.start.size as u64)
                 }
                 PendingRequest::Member(..) => 1,
             };
@@ -260,7 +260,7 @@ impl Core {
         gauges.nodes_drained = self.planner.promises.drained_nodes() as u64;
         gauges.held_idle = self.planner.cluster.nodes().free_on(self.planner.claims.nodes());
         gauges.graph_errors = self.planner.ledger.errors;
-        let queued_at = |id| self.jobs.all.get(&id).and_then(|job| job.queued_at);
+        let queued_at = |id| self.jobs.all.get(&id).and_then(|job| job.waiting.since);
         gauges.waits.now = self.queues.now(self.clock.wall_now(), queued_at);
         gauges.synced = self.intake.synced;
         gauges

@@ -43,7 +43,7 @@ impl Core {
         };
         let mut nodes: Vec<NodeOutlook> = machine.iter().filter_map(of_node).collect();
         nodes.sort_by(|one, other| one.name.cmp(&other.name));
-        let queued_at = |id| self.jobs.all.get(&id).and_then(|job| job.queued_at);
+        let queued_at = |id| self.jobs.all.get(&id).and_then(|job| job.waiting.since);
         let mut queues = self.queues.now(self.clock.wall_now(), queued_at);
         if !self.queues.is_any_object() {
             // No job is counted while the one queue has neither an object nor limits.

@@ -23,7 +23,7 @@ impl Core {
                 continue;
             }
             let job = self.jobs.all.get(&pending.job());
-            if let Some(status) = job.and_then(|job| job.record.status.as_ref())
+            if let Some(status) = job.and_then(|job| job.record.seen.status.as_ref())
                 && (status.passed_by_since.is_some() || status.reservation.is_some())
             {
                 let since = status.passed_by_since.as_ref().map(|at| self.clock.core(time_of(at)));

@@ -247,9 +247,9 @@ impl Preview {
         stage.refreshing().refresh_touched();
         let submitted: Vec<JobId> = stage.jobs.all.keys().copied().collect();
         let requests: Vec<PendingRequest> =
-            stage.jobs.all.values().flat_map(|job| &job.pending).cloned().collect();
+            stage.jobs.all.values().flat_map(|job| &job.waiting.requests).cloned().collect();
         let position = |job: &Job| {
-            (!job.pending.is_empty())
+            (!job.waiting.requests.is_empty())
                 .then(|| (job.id, stage.planner.queue.position_of(job.id, job.queue.id)))
         };
         let positions = stage.jobs.all.values().map(Box::as_ref).filter_map(position).collect();
@@ -288,10 +288,14 @@ impl WhatIf {
         for id in &self.submitted {
             // A submitted job that the stage refused has no entry.
             let Some(job) = self.stage.jobs.all.get(id) else { continue };
-            let Some(first) =
-                job.pending.iter().find(|pending| !self.with.starts.contains_key(pending)).cloned()
+            let Some(first) = job
+                .waiting
+                .requests
+                .iter()
+                .find(|pending| !self.with.starts.contains_key(pending))
+                .cloned()
             else {
-                self.reasons.extend(job.blocker.clone().map(|blocker| (*id, blocker)));
+                self.reasons.extend(job.told.blocker.clone().map(|blocker| (*id, blocker)));
                 continue;
             };
             let namespace = Arc::clone(&job.key.namespace);
@@ -359,10 +363,11 @@ impl WhatIf {
 
     fn submitted(&self, job: &Job) -> Submitted {
         let wall = |at: &Time| self.stage.clock.wall(*at);
-        let starts = || job.pending.iter().filter_map(|pending| self.with.starts.get(pending));
-        let are_all_found = starts().count() == job.pending.len();
+        let starts =
+            || job.waiting.requests.iter().filter_map(|pending| self.with.starts.get(pending));
+        let are_all_found = starts().count() == job.waiting.requests.len();
         let verdict = match starts().min() {
-            _ if job.pending.is_empty() => Verdict::KeptOut(self.stage.jobs.state(job)),
+            _ if job.waiting.requests.is_empty() => Verdict::KeptOut(self.stage.jobs.state(job)),
             Some(first) => Verdict::Starts {
                 first: wall(first),
                 all: starts().max().filter(|_| are_all_found).map(wall),
@@ -371,8 +376,8 @@ impl WhatIf {
             None => Verdict::NotBy(wall(&self.with.projection.now())),
         };
         Submitted {
-            kind: job.kind,
-            workload: ObjectKey::new(job.key.namespace.clone(), job.name.clone()),
+            kind: job.workload.kind,
+            workload: ObjectKey::new(job.key.namespace.clone(), job.workload.name.clone()),
             queue: job.queue.name.to_string(),
             priority: job.priority(),
             position: self

@@ -188,11 +188,12 @@ pub(crate) struct Start<'a> {
 impl Start<'_> {
     /// Returns the number of these pods that start together.
     pub(crate) fn size(&self, members: &[&Member]) -> StartSize {
-        match &self.job.identity {
+        match &self.job.workload.identity {
             Identity::Pod(_) => StartSize::Pods(1),
             Identity::Controller(namespace, uid) => match self.controllers.get(namespace, uid) {
                 Some(made_by) => {
-                    let seen = if made_by.kind == OwnerKind::Job { self.job.succeeded } else { 0 };
+                    let seen =
+                        if made_by.kind == OwnerKind::Job { self.job.pods.succeeded } else { 0 };
                     match wants(made_by, seen) as usize {
                         0 => StartSize::None,
                         size => StartSize::Pods(size),
@@ -229,7 +230,11 @@ impl Start<'_> {
     /// stopped, since some operators create the new objects only then.
     fn others_may_come_until(&self) -> Time {
         let job = self.job;
-        job.joined.max(job.left_at).plus_secs(self.grace_secs).plus_secs(self.stopping_secs)
+        job.pods
+            .joined_at
+            .max(job.pods.left_at)
+            .plus_secs(self.grace_secs)
+            .plus_secs(self.stopping_secs)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedReason, ConditionType, FinishedReason, Reservation, WorkloadKind};
+use fluxqueue_api::{BlockedReason, ConditionType, Reservation, WorkloadKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::jobs::expected::Expected;
@@ -52,52 +52,81 @@ pub(crate) enum Style {
 /// A job: the unit for which there is one FluxJob.
 pub(crate) struct Job {
     pub id: JobId,
-    pub identity: Identity,
-    pub kind: WorkloadKind,
-    pub style: Style,
-    /// The name of the workload.
-    pub name: Arc<str>,
     /// Namespace and name of the FluxJob.
     pub key: ObjectKey,
+    pub style: Style,
+    pub workload: Workload,
+    pub pods: JobPods,
+    pub life: Lifecycle,
+    pub start: JobStart,
+    /// The state of Fluxqueue's suspension of its Job.
+    pub suspended: Suspended,
+    pub queue: InQueue,
+    pub waiting: Waiting,
+    pub told: Told,
+    pub record: Record,
+}
+
+/// The workload that a job is, as its record names it.
+#[derive(Debug)]
+pub(crate) struct Workload {
+    pub identity: Identity,
+    pub kind: WorkloadKind,
+    pub name: Arc<str>,
     /// The uid that the FluxJob's name is made of.
-    pub workload_uid: Uid,
+    pub uid: Uid,
     pub owners: Vec<OwnerReference>,
     /// The scheduler name by which its events are reported.
     pub reporter: Arc<str>,
-    /// Its pods, as long as they exist, ended pods too.
-    pub members: BTreeSet<Uid>,
-    /// The lowest priority among its pods that are to run. Without such a pod the value stays as it
-    /// was.
-    pub pod_priority: Option<i32>,
-    /// Its pods that have not ended, in the order in which they get seats.
+}
+
+/// The pods of a job, and the objects that make them.
+#[derive(Debug)]
+pub(crate) struct JobPods {
+    /// The pods that exist, ended ones too.
+    pub all: BTreeSet<Uid>,
+    /// The pods that have not ended, in the order in which they get seats.
     pub live: BTreeMap<PodOrder, Uid>,
+    /// The lowest priority among the pods that are to run. Without such a pod the value stays as
+    /// it was.
+    pub priority: Option<i32>,
     /// The objects that have made pods of the job.
-    pub controllers: BTreeSet<Uid>,
+    pub makers: BTreeSet<Uid>,
     /// The makers that are gone: the pods that they have left will be deleted too.
     pub gone_makers: BTreeSet<Uid>,
     /// The number of pods that succeeded, and of pods that ended otherwise.
     pub succeeded: u32,
     pub failed: u32,
-    /// The time when the last member joined.
-    pub joined: Time,
+    /// The time when the last pod joined.
+    pub joined_at: Time,
     /// The time when the last pod that had been deleted while it ran was gone.
     pub left_at: Time,
-    pub queued_at: Option<Time>,
-    /// True if the job was in the queue before, or could have been but for a hold, a gate or its
-    /// queue. Such a job is planned around the promises to others.
-    pub is_late_entrant: bool,
-    pub started_at: Option<Time>,
-    pub completed_at: Option<Time>,
-    /// The latest end among its pods that the API server reports.
+    /// The latest end among the pods that the API server reports.
     pub last_end: Option<Time>,
-    pub life: Lifecycle,
+    /// The number of pods that the one stand-in represents while the Job waits without pods and
+    /// without a place; else 1.
+    pub stands_for: usize,
+}
+
+/// A start of the pods that start together, from the first slot on, and what came of it.
+#[derive(Default)]
+pub(crate) struct JobStart {
     /// How many pods start together; the number decides whether the placement is written ahead.
-    pub start_size: usize,
+    pub size: usize,
+    /// The time when the first pod was on its node.
+    pub at: Option<Time>,
     /// The placements withdrawn in a row, and the pause that follows.
     pub setbacks: Setbacks,
+    /// The promise that the job had, until its first Binding leaves: if the placement is withdrawn
+    /// before, that promise is reported as broken.
+    pub promised_before: Option<Kept>,
     /// The message of the API server that refused a Binding before any took effect. No more
     /// Bindings are sent, and the placement is about to be withdrawn.
     pub refusal: Option<String>,
+    /// The nodes of its pods, for a job with a placement that is written ahead.
+    pub seats: Seats,
+    /// The slots that pods have left, for the pods that their controllers will make.
+    pub retained: Vec<RetainedSlot>,
     /// The largest number of pods that were bound at the same time since the job began; for a Job,
     /// no more than it wanted at any time since then.
     pub most_bound: usize,
@@ -105,18 +134,27 @@ pub(crate) struct Job {
     pub ended_early: usize,
     /// Why the job has not become whole in time after its first Binding.
     pub stalled: Option<Stalled>,
-    /// How the job ended, by its record as found after a restart.
-    pub ended_as: Option<FinishedReason>,
-    /// The nodes of its pods, for a job with a placement that is written ahead.
-    pub seats: Seats,
-    pub retained: Vec<RetainedSlot>,
-    /// The state of Fluxqueue's suspension of its Job.
-    pub suspended: Suspended,
-    /// The number of pods that its one stand-in represents while its Job waits without pods and
-    /// without a place; else 1.
-    pub stands_for: usize,
+}
+
+/// The wait of a job in its queue.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
     /// Its requests that wait in the queue.
-    pub pending: BTreeSet<PendingRequest>,
+    pub requests: BTreeSet<PendingRequest>,
+    /// The time since which the job waits, by the API server's clock.
+    pub since: Option<Time>,
+    /// True if the job was in the queue before, or could have been but for a hold, a gate or its
+    /// queue. Such a job is planned around the promises to others.
+    pub is_late_entrant: bool,
+    /// Its place in the queue.
+    pub position: Option<usize>,
+    /// When the job is expected to start, besides the start that it is promised.
+    pub expected: Expected,
+}
+
+/// The facts about a job that its record, its conditions and its events state, or are to state.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
     /// The reason why the job waits, as a user reads it.
     pub blocker: Option<Blockers>,
     /// The request that has these reasons: the first of the waiting ones.
@@ -125,20 +163,11 @@ pub(crate) struct Job {
     pub found_first: Option<Blockers>,
     /// The warnings that were already reported, which are not repeated.
     pub warnings: BTreeMap<ConditionType, String>,
-    /// When the job is expected to start, besides the start that it is promised.
-    pub expected: Expected,
-    /// Its place in the queue.
-    pub position: Option<usize>,
-    /// The promise that its record states, or is to state.
-    pub said: Option<Said>,
-    pub said_at: Time,
+    /// The promise that the record states, or is to state.
+    pub promise: Option<Said>,
+    pub promised_at: Time,
     /// True if that promise is to be written at once.
-    pub must_say: bool,
-    /// The promise that the job had, until its first Binding leaves: if the placement is withdrawn
-    /// before, that promise is reported as broken.
-    pub promised_before: Option<Kept>,
-    pub queue: InQueue,
-    pub record: Record,
+    pub is_promise_due: bool,
 }
 
 /// A job in its queue, as of the last look at the queue.
@@ -180,26 +209,45 @@ impl InQueue {
     }
 }
 
+impl JobPods {
+    /// Returns the pods of a job that begins at this time of the core, and has none yet.
+    pub(crate) fn none(now: Time) -> Self {
+        JobPods {
+            all: BTreeSet::new(),
+            live: BTreeMap::new(),
+            priority: None,
+            makers: BTreeSet::new(),
+            gone_makers: BTreeSet::new(),
+            succeeded: 0,
+            failed: 0,
+            joined_at: now,
+            left_at: Time(0),
+            last_end: None,
+            stands_for: 1,
+        }
+    }
+}
+
 impl Job {
     /// Forgets a start of which no pod has a slot any more: the job starts again, all or none.
     pub(crate) fn forget_start(&mut self) {
         self.life = Lifecycle::Waiting;
-        self.refusal = None;
-        (self.ended_early, self.most_bound) = (0, 0);
-        self.stalled = None;
-        self.seats.clear();
+        self.start.refusal = None;
+        (self.start.ended_early, self.start.most_bound) = (0, 0);
+        self.start.stalled = None;
+        self.start.seats.clear();
     }
 
     /// Sets the requests of the job that wait from now on.
     pub(crate) fn wait_for(&mut self, pending: BTreeSet<PendingRequest>) {
-        self.pending = pending;
-        if self.pending.is_empty() {
+        self.waiting.requests = pending;
+        if self.waiting.requests.is_empty() {
             // A reason that concerned a request in the queue ends with that request.
-            let blocker = self.blocker.take();
+            let blocker = self.told.blocker.take();
             let stays = |reason: BlockedReason| {
                 reason.is_outside_the_queue() || self.says_until_it_begins(reason)
             };
-            self.blocker = blocker.filter(|blocker| stays(blocker.reason()));
+            self.told.blocker = blocker.filter(|blocker| stays(blocker.reason()));
         }
     }
 
@@ -212,12 +260,12 @@ impl Job {
 
     /// Clears the reason that kept the job out of the queue.
     pub(crate) fn may_queue(&mut self) {
-        self.blocker.take_if(|blocker| blocker.reason().is_outside_the_queue());
+        self.told.blocker.take_if(|blocker| blocker.reason().is_outside_the_queue());
     }
 
     /// Returns the priority that a user wishes, else that of the job's pods.
     pub(crate) fn priority(&self) -> i32 {
-        self.record.wished_priority.or(self.pod_priority).unwrap_or(0)
+        self.record.wished_priority.or(self.pods.priority).unwrap_or(0)
     }
 
     pub(crate) fn is_finished(&self) -> bool {
@@ -232,15 +280,15 @@ impl Job {
     pub(crate) fn writes_ahead(&self) -> bool {
         let is_gang = self.style == Style::Gang;
         is_gang
-            && (self.start_size > 1
+            && (self.start.size > 1
                 || self.suspended.has_stand_ins()
-                || self.seats.is_on_record()
-                || self.seats.len() > 1)
+                || self.start.seats.is_on_record()
+                || self.start.seats.len() > 1)
     }
 
     /// True if the job's FluxJob cannot be written, and no pod of it may start before that.
     pub(crate) fn lacks_record(&self) -> bool {
-        self.record.refused.is_some() && self.writes_ahead()
+        self.record.setbacks.refused.is_some() && self.writes_ahead()
     }
 
     /// True if the requirements of the job apply to this member. While others stand in for the
@@ -251,7 +299,7 @@ impl Job {
 
     /// Returns the seats with slots that are retained for pods that are to come.
     pub(crate) fn retained_seats(&self) -> Vec<PodIndex> {
-        self.retained.iter().filter_map(|retained| retained.seat).collect()
+        self.start.retained.iter().filter_map(|retained| retained.seat).collect()
     }
 }
 

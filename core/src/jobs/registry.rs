@@ -122,8 +122,8 @@ impl Jobs {
         let made_by = self.controllers.maker(pod);
         let job = self.all.known_mut(&id)?;
         let Some(owner) = made_by.uid() else { return Ok(()) };
-        job.controllers.insert(owner.clone());
-        if !matches!(job.identity, Identity::Group(_)) || job.is_finished() {
+        job.pods.makers.insert(owner.clone());
+        if !matches!(job.workload.identity, Identity::Group(_)) || job.is_finished() {
             return Ok(());
         }
         let deployment =
@@ -149,7 +149,7 @@ impl Jobs {
         let made_by = self.controllers.remove(uid)?;
         for id in self.groups_of(&made_by).collect::<Vec<_>>() {
             if let Some(job) = self.all.get_mut(&id) {
-                job.gone_makers.insert(uid.clone());
+                job.pods.gone_makers.insert(uid.clone());
             }
         }
         Some(made_by)
@@ -173,8 +173,8 @@ impl Jobs {
     /// Adds a pod to a job, without a change elsewhere.
     pub(crate) fn put_in(&mut self, id: JobId, member: Member) {
         if let Some(job) = self.all.get_mut(&id) {
-            job.members.insert(member.pod.id.uid.clone());
-            job.live.insert(PodOrder::of(&member.pod), member.pod.id.uid.clone());
+            job.pods.all.insert(member.pod.id.uid.clone());
+            job.pods.live.insert(PodOrder::of(&member.pod), member.pod.id.uid.clone());
             self.members.insert(member.pod.id.uid.clone(), member);
         }
     }
@@ -183,8 +183,8 @@ impl Jobs {
     pub(crate) fn take_out(&mut self, id: JobId, pod: &Pod) {
         self.members.remove(&pod.id.uid);
         if let Some(job) = self.all.get_mut(&id) {
-            job.members.remove(&pod.id.uid);
-            job.live.remove(&PodOrder::of(pod));
+            job.pods.all.remove(&pod.id.uid);
+            job.pods.live.remove(&PodOrder::of(pod));
         }
     }
 
@@ -193,17 +193,18 @@ impl Jobs {
         // A job is forgotten once more after a contradiction.
         let Some(job) = self.all.remove(&id) else { return };
         self.starting.remove(&id);
-        if self.index.by_identity.get(&job.identity) == Some(&id) {
-            self.index.by_identity.remove(&job.identity);
+        if self.index.by_identity.get(&job.workload.identity) == Some(&id) {
+            self.index.by_identity.remove(&job.workload.identity);
         }
         if self.index.by_key.get(&job.key) == Some(&id) {
             self.index.by_key.remove(&job.key);
         }
         for controller in job
-            .controllers
+            .pods
+            .makers
             .iter()
             .cloned()
-            .chain(job.owners.iter().map(|owner| Uid::from(owner.uid.as_str())))
+            .chain(job.workload.owners.iter().map(|owner| Uid::from(owner.uid.as_str())))
         {
             if let Some(groups) = self.groups_of.get_mut(&controller) {
                 groups.remove(&id);
@@ -217,20 +218,20 @@ impl Jobs {
     /// Returns the pods of a job that have not ended, in the order in which they get seats:
     /// completion index, age, name.
     pub(crate) fn live<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Member> + Clone {
-        job.live.values().filter_map(|uid| self.members.get(uid))
+        job.pods.live.values().filter_map(|uid| self.members.get(uid))
     }
 
     /// Returns the message for a waiting pod, if the API server refuses a write that its job needs.
     pub(crate) fn refusal_of(&self, uid: &Uid) -> Option<String> {
         let member = self.members.get(uid).filter(|member| member.stage.is_waiting())?;
-        let blocker = self.all.get(&member.job)?.blocker.as_ref();
+        let blocker = self.all.get(&member.job)?.told.blocker.as_ref();
         blocker.filter(|blocker| blocker.reason() == BlockedReason::BindFailed).map(Blockers::text)
     }
 
     /// Returns the same pods as a list.
     pub(crate) fn live_members<'a>(&'a self, job: &'a Job) -> Vec<&'a Member> {
         // The iterator does not know its length, but the job does.
-        let mut live = Vec::with_capacity(job.live.len());
+        let mut live = Vec::with_capacity(job.pods.live.len());
         live.extend(self.live(job));
         live
     }
@@ -245,8 +246,9 @@ impl Jobs {
             let is_ending = |uid: &Uid| {
                 self.controllers.get(namespace, uid).is_some_and(|made_by| made_by.deleting)
             };
-            let makers_end = !job.gone_makers.is_empty() || job.controllers.iter().any(is_ending);
-            let leaves_with = |uid: &Uid| job.gone_makers.contains(uid) || is_ending(uid);
+            let makers_end =
+                !job.pods.gone_makers.is_empty() || job.pods.makers.iter().any(is_ending);
+            let leaves_with = |uid: &Uid| job.pods.gone_makers.contains(uid) || is_ending(uid);
             let leaves = |pod: &Pod| {
                 pod.deleting || makers_end && pod.owner.iter().any(|owner| leaves_with(&owner.uid))
             };
@@ -277,7 +279,7 @@ impl Jobs {
             // The start is not new before the answer to the Binding arrives.
             false
         } else if remaining.is_empty() {
-            job.started_at.is_none()
+            job.start.at.is_none()
                 && job.life != Lifecycle::Placed
                 && !self.live(job).any(Member::is_bound)
         } else {
@@ -287,7 +289,7 @@ impl Jobs {
 
     /// True if each of the pods that are ready has a retained slot of its own.
     pub(crate) fn have_retained_slots(&self, job: &Job) -> bool {
-        let mut slots: Vec<&RetainedSlot> = job.retained.iter().collect();
+        let mut slots: Vec<&RetainedSlot> = job.start.retained.iter().collect();
         let mut ready =
             self.remaining(job).into_iter().filter(|member| member.is_ready(names::GATE));
         ready.all(|member| {
@@ -318,7 +320,7 @@ impl Jobs {
     /// have no seats any more.
     pub(crate) fn forget_start(&mut self, id: JobId) -> Sound {
         let job = self.all.known_mut(&id)?;
-        for uid in job.live.values() {
+        for uid in job.pods.live.values() {
             if let Some(member) = self.members.get_mut(uid) {
                 member.seat = None;
             }
@@ -331,7 +333,7 @@ impl Jobs {
     pub(crate) fn start_size(&self, job: &Job, grace_secs: u64, now: Time) -> StartSize {
         let remaining = self.remaining(job);
         let mut stop = self.live(job).filter(|member| member.pod.deleting && member.is_bound());
-        let is_followed = remaining.len() < job.live.len() && stop.next().is_some();
+        let is_followed = remaining.len() < job.pods.live.len() && stop.next().is_some();
         let stopping_secs = if is_followed { STOPPING_SECS_MAX } else { 0 };
         let capacity = self.capacity(job, &remaining);
         let controllers = &self.controllers;
@@ -341,9 +343,9 @@ impl Jobs {
     /// Returns how many pods the objects of a group can have at once, by their specs; `None` if a
     /// pod of the group has no maker that limits it.
     fn capacity(&self, job: &Job, members: &[&Member]) -> Option<Capacity> {
-        let Identity::Group(key) = &job.identity else { return None };
+        let Identity::Group(key) = &job.workload.identity else { return None };
         let get = |uid: &Uid| self.controllers.get(&job.key.namespace, uid);
-        let mut makers: BTreeSet<&Uid> = job.controllers.iter().collect();
+        let mut makers: BTreeSet<&Uid> = job.pods.makers.iter().collect();
         let named = self.controllers.makers_of(key);
         // A maker that has finished by the time that the group begins belongs to an earlier group
         // of the name.
@@ -368,7 +370,7 @@ impl Jobs {
                 })
             };
             let seen = if made_by.completions.is_some() {
-                job.members.iter().filter(is_seen).count()
+                job.pods.all.iter().filter(is_seen).count()
             } else {
                 0
             };
@@ -388,7 +390,7 @@ impl Jobs {
     /// False if no pod of a job is to run any more: its pods leave, or the object that made them
     /// has gone or is going.
     pub(crate) fn goes_on(&self, job: &Job) -> bool {
-        let is_there = match &job.identity {
+        let is_there = match &job.workload.identity {
             Identity::Controller(namespace, uid) => {
                 self.controllers.get(namespace, uid).is_some_and(|made_by| !made_by.deleting)
             }
@@ -405,7 +407,7 @@ impl Jobs {
             .get(&id)
             .and_then(|job| self.to_run(job).map(|member| member.pod.priority).min());
         if let (Some(job), Some(lowest)) = (self.all.get_mut(&id), lowest) {
-            job.pod_priority = Some(lowest);
+            job.pods.priority = Some(lowest);
         }
     }
 
@@ -435,7 +437,7 @@ impl Jobs {
     /// Returns the allocations of its pods, and the slots that are retained for it.
     pub(crate) fn allocations<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Allocation> {
         let of_pods = self.live(job).filter_map(|member| member.allocation());
-        of_pods.chain(job.retained.iter().map(|slot| &slot.allocation))
+        of_pods.chain(job.start.retained.iter().map(|slot| &slot.allocation))
     }
 
     /// Returns its pods that have a slot and for which no Binding has left.
@@ -448,22 +450,22 @@ impl Jobs {
 
     /// Returns how many pods the job wants to run now.
     pub(crate) fn wanted(&self, job: &Job) -> usize {
-        match &job.identity {
+        match &job.workload.identity {
             Identity::Pod(_) => 1,
-            _ if job.is_finished() => job.start_size,
+            _ if job.is_finished() => job.start.size,
             Identity::Controller(namespace, uid) => match self.controllers.get(namespace, uid) {
                 Some(made_by) => grouping::wants(
                     made_by,
-                    succeeded_of(job, made_by.kind == OwnerKind::Job, job.succeeded),
+                    succeeded_of(job, made_by.kind == OwnerKind::Job, job.pods.succeeded),
                 ) as usize,
                 None => self.counted(job).len(),
             },
             Identity::Group(_) => {
                 let live = self.counted(job).len();
                 if job.life.is_placed() {
-                    live.max(job.retained.len() + live)
+                    live.max(job.start.retained.len() + live)
                 } else {
-                    live.max(job.start_size)
+                    live.max(job.start.size)
                 }
             }
         }
@@ -472,9 +474,9 @@ impl Jobs {
     /// Returns how many pods its workload asks for, those that have ended included; `None` if that
     /// is not known.
     pub(crate) fn asked(&self, job: &Job) -> Option<usize> {
-        match &job.identity {
+        match &job.workload.identity {
             _ if job.is_finished() => None,
-            Identity::Controller(namespace, uid) if job.kind == WorkloadKind::Job => self
+            Identity::Controller(namespace, uid) if job.workload.kind == WorkloadKind::Job => self
                 .controllers
                 .get(namespace, uid)
                 .map(|made_by| made_by.can_start_together as usize),
@@ -490,7 +492,7 @@ impl Jobs {
     /// Returns whether its pods are bound, and why not.
     pub(crate) fn scheduled(&self, job: &Job) -> ScheduledReason {
         if job.is_finished() {
-            let ran = job.started_at.is_some();
+            let ran = job.start.at.is_some();
             return if ran { ScheduledReason::Scheduled } else { ScheduledReason::NeverScheduled };
         }
         let (mut bound, mut on_the_way) = (0, false);
@@ -501,11 +503,11 @@ impl Jobs {
         match (bound, on_the_way) {
             (0, true) => ScheduledReason::Starting,
             // Its pods have ended, and their maker has not stated yet whether more will come.
-            (0, false) if job.live.is_empty() && job.started_at.is_some() => {
+            (0, false) if job.pods.live.is_empty() && job.start.at.is_some() => {
                 ScheduledReason::Scheduled
             }
             (0, false) => {
-                let blocker = job.blocker.as_ref();
+                let blocker = job.told.blocker.as_ref();
                 blocker.map_or(ScheduledReason::Queued, |blocker| {
                     ScheduledReason::Blocked(blocker.reason())
                 })
@@ -519,7 +521,7 @@ impl Jobs {
 
     /// True if the job has neither a pod with a slot nor a retained slot.
     pub(crate) fn has_nothing(&self, job: &Job) -> bool {
-        job.retained.is_empty() && self.live(job).all(|member| member.allocation().is_none())
+        job.start.retained.is_empty() && self.live(job).all(|member| member.allocation().is_none())
     }
 
     /// Returns the queue that a job with nodes is charged to. The queue does not change as long as
@@ -528,12 +530,12 @@ impl Jobs {
     /// named it, or from the FluxJob of a gang.
     pub(crate) fn charged_queue(&self, job: &Job) -> Option<Arc<str>> {
         let has_node = |member: &Member| member.allocation().is_some() || member.pod.node.is_some();
-        if job.retained.is_empty() && !self.live(job).any(has_node) {
+        if job.start.retained.is_empty() && !self.live(job).any(has_node) {
             return None;
         }
         let known = Some(&job.queue.name).filter(|name| !name.is_empty()).cloned();
         let of_pods = || self.live(job).find_map(|member| member.pod.charged_queue.clone());
-        let on_record = || job.record.status.as_deref()?.queue_name.as_deref().map(Arc::from);
+        let on_record = || job.record.seen.status.as_deref()?.queue_name.as_deref().map(Arc::from);
         known.or_else(of_pods).or_else(|| on_record().filter(|_| job.style == Style::Gang))
     }
 
@@ -557,7 +559,7 @@ impl Jobs {
 
     /// Returns the objects that have made pods of a job, as far as they are known.
     pub(crate) fn makers<'a>(&'a self, job: &'a Job) -> impl Iterator<Item = &'a Arc<Controller>> {
-        job.controllers.iter().filter_map(|uid| self.controllers.get(&job.key.namespace, uid))
+        job.pods.makers.iter().filter_map(|uid| self.controllers.get(&job.key.namespace, uid))
     }
 
     /// Returns the object that made a pod.
@@ -574,5 +576,5 @@ pub(crate) fn is_made_by(pod: &Pod, uid: &Uid) -> bool {
 /// Returns how many of a Job's pods were seen to succeed; 0 for other controllers, which do not
 /// count successes.
 pub(crate) fn succeeded_of(job: &Job, is_job: bool, succeeded: u32) -> u32 {
-    if is_job && job.kind == WorkloadKind::Job { succeeded } else { 0 }
+    if is_job && job.workload.kind == WorkloadKind::Job { succeeded } else { 0 }
 }

@@ -18,7 +18,7 @@ pub(crate) fn role(jobs: &Jobs, job: &Job, pod: &Pod) -> Option<Role> {
     }
     let made_by = jobs.controllers.maker(pod);
     let owner = made_by.uid()?;
-    if job.controllers.len() < 2 || !matches!(job.identity, Identity::Group(_)) {
+    if job.pods.makers.len() < 2 || !matches!(job.workload.identity, Identity::Group(_)) {
         return Some(Role::Only);
     }
     // The ReplicaSets of a Deployment form one role.

@@ -43,7 +43,7 @@ fn is_made_for_a_job(controllers: &Controllers, job: &Job, member: &Member) -> b
     match controllers.maker(&member.pod) {
         MadeBy::Known(made_by) => made_by.kind == OwnerKind::Job,
         MadeBy::Unseen(owner) => {
-            matches!(&job.identity, Identity::Controller(_, uid) if *uid == owner.uid)
+            matches!(&job.workload.identity, Identity::Controller(_, uid) if *uid == owner.uid)
         }
         MadeBy::Nothing => false,
     }

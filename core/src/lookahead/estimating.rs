@@ -27,7 +27,8 @@ impl Estimating<'_> {
         let id: JobId = pending.job();
         let clock = self.clock;
         // The request may have started, or gone, since the projection was made.
-        let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.pending.contains(pending))
+        let Some(job) =
+            self.jobs.all.get_mut(&id).filter(|job| job.waiting.requests.contains(pending))
         else {
             return;
         };
@@ -35,7 +36,7 @@ impl Estimating<'_> {
             Expected::At { start, as_of } => Some((start, as_of)),
             Expected::Unasked | Expected::NoDate => None,
         };
-        let is_first = match (as_of(job.expected), as_of(found)) {
+        let is_first = match (as_of(job.waiting.expected), as_of(found)) {
             // Both come from the same projection.
             (Some((known, then)), Some((start, now))) => then != now || start < known,
             (Some((_, then)), None) => Some(then) != self.lookahead.ahead.begun,
@@ -44,9 +45,9 @@ impl Estimating<'_> {
         if !is_first {
             return;
         }
-        job.expected = found;
+        job.waiting.expected = found;
         let written =
-            job.record.status.as_deref().and_then(|status| status.estimated_start.as_ref());
+            job.record.seen.status.as_deref().and_then(|status| status.estimated_start.as_ref());
         let is_news = match (written, found.projected(clock)) {
             (Some(written), Some(_)) if written.kind == EstimateKind::Reserved => true,
             (Some(written), Some(found)) => has_moved(written, &found, clock.wall_now()),
@@ -60,7 +61,8 @@ impl Estimating<'_> {
     /// Holds back a status that brings nothing new but another estimate until its turn comes: until
     /// then the estimate on record stays.
     pub(crate) fn ration(&mut self, id: JobId, mut status: FluxJobStatus) -> FluxJobStatus {
-        let Some(written) = self.jobs.all.get(&id).and_then(|job| job.record.status.as_deref())
+        let Some(written) =
+            self.jobs.all.get(&id).and_then(|job| job.record.seen.status.as_deref())
         else {
             return status;
         };

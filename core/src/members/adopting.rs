@@ -32,28 +32,28 @@ impl Members<'_> {
         let place = self.jobs.place_on_record(id, &object, self.clock);
         let Some(status) = &object.status else { return Ok(()) };
         let job = self.jobs.all.known_mut(&id)?;
-        job.pod_priority =
-            job.pod_priority.or(status.workload.as_ref().and_then(|workload| workload.priority));
-        job.seats.note_on_record(!status.placement.is_empty());
-        job.queued_at = job.queued_at.or(place);
-        job.is_late_entrant |= status.queued_at.is_some() && job.style != Style::Elastic;
-        job.ended_as = ended_as(status);
-        job.completed_at = status.completion_time.as_ref().map(time_of);
-        job.started_at = status.start_time.as_ref().map(time_of).or(job.started_at);
-        job.seats.placed_by(status.epoch);
-        if job.ended_as.is_some() {
+        job.pods.priority =
+            job.pods.priority.or(status.workload.as_ref().and_then(|workload| workload.priority));
+        job.start.seats.note_on_record(!status.placement.is_empty());
+        job.waiting.since = job.waiting.since.or(place);
+        job.waiting.is_late_entrant |= status.queued_at.is_some() && job.style != Style::Elastic;
+        job.record.seen.ended_as = ended_as(status);
+        job.record.seen.completed_at = status.completion_time.as_ref().map(time_of);
+        job.start.at = status.start_time.as_ref().map(time_of).or(job.start.at);
+        job.start.seats.placed_by(status.epoch);
+        if job.record.seen.ended_as.is_some() {
             // After the end, the number on record is the only one.
-            job.start_size = usize::try_from(status.total).unwrap_or(0);
+            job.start.size = usize::try_from(status.total).unwrap_or(0);
         }
-        if matches!(job.identity, Identity::Group(_)) && status.placement.is_empty() {
+        if matches!(job.workload.identity, Identity::Group(_)) && status.placement.is_empty() {
             // The start size of a group is not computed while its pods are refused.
-            job.start_size = usize::try_from(status.total).unwrap_or(0);
+            job.start.size = usize::try_from(status.total).unwrap_or(0);
         }
         for condition in &status.conditions {
             if let Some(warning) =
                 ConditionType::from_name(&condition.type_).filter(|type_| type_.is_warning())
             {
-                job.warnings.insert(warning, text::message(&condition.message).into_owned());
+                job.told.warnings.insert(warning, text::message(&condition.message).into_owned());
             }
         }
         Ok(())

@@ -7,15 +7,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::jobs::awaiting_owner::AwaitingPod;
 use crate::jobs::controllers::MadeBy;
-use crate::jobs::expected::Expected;
 use crate::jobs::grouping;
 use crate::jobs::grouping::Belonging;
-use crate::jobs::job::{InQueue, Job, Style};
+use crate::jobs::job::{InQueue, Job, JobPods, JobStart, Style, Told, Waiting, Workload};
 use crate::jobs::lifecycle::Lifecycle;
 use crate::jobs::member::Member;
 use crate::jobs::order::PodOrder;
-use crate::jobs::seats::Seats;
-use crate::jobs::setbacks::Setbacks;
 use crate::jobs::stage::Stage;
 use crate::jobs::suspended::Suspended;
 use crate::occupancy::Foreign;
@@ -81,25 +78,26 @@ impl Members<'_> {
         // An earlier process already waited for pods that cannot come, even if the API server's
         // clock differs by now.
         let was_waited_for =
-            self.intake.taking_over && job.warnings.contains_key(&ConditionType::SizeClamped);
+            self.intake.taking_over && job.told.warnings.contains_key(&ConditionType::SizeClamped);
         let joined = if was_waited_for { Time(0) } else { joined };
-        job.joined = if job.members.is_empty() { joined } else { job.joined.max(joined) };
-        job.members.insert(uid.clone());
-        job.last_end = job.last_end.max(pod.ended);
+        job.pods.joined_at =
+            if job.pods.all.is_empty() { joined } else { job.pods.joined_at.max(joined) };
+        job.pods.all.insert(uid.clone());
+        job.pods.last_end = job.pods.last_end.max(pod.ended);
         let stage = if pod.phase.is_terminal() {
             match pod.phase {
-                Phase::Succeeded => job.succeeded += 1,
-                _ => job.failed += 1,
+                Phase::Succeeded => job.pods.succeeded += 1,
+                _ => job.pods.failed += 1,
             }
             Stage::Ended
         } else if pod.node.is_some() {
-            job.started_at = job.started_at.or(pod.started).or(Some(pod.created));
+            job.start.at = job.start.at.or(pod.started).or(Some(pod.created));
             Stage::Bound(None)
         } else {
             Stage::Waiting
         };
         if !stage.has_ended() {
-            job.live.insert(PodOrder::of(&pod), uid.clone());
+            job.pods.live.insert(PodOrder::of(&pod), uid.clone());
         }
         let (ignored, half) = (pod.soft_ignored.join(", "), pod.half_group_label());
         // A lone pod on its node may have no record: its warnings were reported while it waited.
@@ -148,8 +146,8 @@ impl Members<'_> {
                 let more = grouping::owners(pod, belonging, &self.jobs.controllers);
                 if let Some(job) = self.jobs.all.get_mut(&id) {
                     for owner in more {
-                        if !job.owners.iter().any(|known| known.uid == owner.uid) {
-                            job.owners.push(owner);
+                        if !job.workload.owners.iter().any(|known| known.uid == owner.uid) {
+                            job.workload.owners.push(owner);
                         }
                     }
                 }
@@ -213,54 +211,26 @@ impl Members<'_> {
     ) -> JobId {
         let id = self.jobs.index.next;
         self.jobs.index.next = id.next();
-        let job = Job {
-            id,
+        let workload = Workload {
             identity: belonging.identity.clone(),
             kind: belonging.kind,
-            style: belonging.style,
             name: Arc::clone(&belonging.name),
-            key: key.clone(),
-            workload_uid: belonging.uid.clone(),
+            uid: belonging.uid.clone(),
             owners,
             reporter,
-            members: std::collections::BTreeSet::new(),
-            live: std::collections::BTreeMap::new(),
-            pod_priority: None,
-            controllers: std::collections::BTreeSet::new(),
-            gone_makers: std::collections::BTreeSet::new(),
-            succeeded: 0,
-            failed: 0,
-            joined: self.clock.now,
-            left_at: Time(0),
-            queued_at: None,
-            is_late_entrant: false,
-            said: None,
-            said_at: Time(0),
-            must_say: false,
-            promised_before: None,
-            started_at: None,
-            completed_at: None,
-            last_end: None,
+        };
+        let job = Job {
+            id,
+            key: key.clone(),
+            style: belonging.style,
+            workload,
+            pods: JobPods::none(self.clock.now),
             life: Lifecycle::Waiting,
-            start_size: 0,
-            setbacks: Setbacks::default(),
-            refusal: None,
-            ended_early: 0,
-            most_bound: 0,
-            stalled: None,
-            ended_as: None,
-            seats: Seats::default(),
+            start: JobStart::default(),
             suspended: Suspended::No,
-            stands_for: 1,
-            retained: Vec::new(),
-            pending: std::collections::BTreeSet::new(),
-            blocker: None,
-            blocked_request: None,
-            found_first: None,
-            warnings: std::collections::BTreeMap::new(),
-            expected: Expected::default(),
-            position: None,
             queue: InQueue::default(),
+            waiting: Waiting::default(),
+            told: Told::default(),
             record: Record::default(),
         };
         self.jobs.index.by_identity.insert(belonging.identity.clone(), id);
@@ -298,7 +268,7 @@ impl Members<'_> {
 
     pub(crate) fn regroup(&mut self, uid: &Uid) -> Sound {
         let member = self.jobs.members.known(uid)?;
-        let identity = self.jobs.all.get(&member.job).map(|job| job.identity.clone());
+        let identity = self.jobs.all.get(&member.job).map(|job| job.workload.identity.clone());
         let is_orphan = self.intake.awaiting_owner.is_orphan(&member.pod);
         let now = self.left_behind(&member.pod).filter(|_| is_orphan);
         let now =
@@ -308,8 +278,8 @@ impl Members<'_> {
         }
         let Some(member) = self.jobs.members.remove(uid) else { return Ok(()) };
         if let Some(job) = self.jobs.all.get_mut(&member.job) {
-            job.members.remove(uid);
-            job.live.remove(&PodOrder::of(&member.pod));
+            job.pods.all.remove(uid);
+            job.pods.live.remove(&PodOrder::of(&member.pod));
         }
         self.agenda.touched.insert(member.job);
         self.promise_keeping().forget_request(

@@ -76,10 +76,10 @@ impl Members<'_> {
                 self.intake.awaiting_owner.forget_orphan(&member.pod);
                 self.agenda.touched.insert(member.job);
                 if let Some(job) = self.jobs.all.get_mut(&member.job) {
-                    job.members.remove(&id.uid);
+                    job.pods.all.remove(&id.uid);
                     if member.pod.phase == Phase::Succeeded {
                         // Its controller has counted it by now, or never will.
-                        job.succeeded = job.succeeded.saturating_sub(1);
+                        job.pods.succeeded = job.pods.succeeded.saturating_sub(1);
                     }
                 }
             }
@@ -163,9 +163,9 @@ impl Members<'_> {
         let old = std::mem::replace(&mut member.pod, Arc::clone(&pod));
         let job = member.job;
         if let Some(job) = self.jobs.all.get_mut(&job)
-            && let Some(uid) = job.live.remove(&PodOrder::of(&old))
+            && let Some(uid) = job.pods.live.remove(&PodOrder::of(&old))
         {
-            job.live.insert(PodOrder::of(&pod), uid);
+            job.pods.live.insert(PodOrder::of(&pod), uid);
         }
         if old.owner != pod.owner {
             self.jobs.note_controller(job, &pod)?;

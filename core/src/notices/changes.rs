@@ -41,7 +41,7 @@ impl Notices<'_> {
         after: &FluxJobStatus,
     ) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        let before = job.record.status.as_deref().map_or(&[][..], |status| &status.conditions);
+        let before = job.record.seen.status.as_deref().map_or(&[][..], |status| &status.conditions);
         let new = |type_| {
             let now = of_type(&after.conditions, type_)?;
             let is_new = of_type(before, type_).is_none_or(|said| said.reason != now.reason);
@@ -49,7 +49,7 @@ impl Notices<'_> {
         };
         let types = [ConditionType::Scheduled, ConditionType::Degraded, ConditionType::Finished];
         let notices: Vec<_> = types.into_iter().filter_map(new).collect();
-        let reporter = Arc::clone(&job.reporter);
+        let reporter = Arc::clone(&job.workload.reporter);
         let waiting =
             self.jobs.live(job).filter(|member| member.stage.is_waiting() && !member.pod.stands_in);
         let pods: Vec<Subject> =

@@ -111,11 +111,11 @@ impl Notices<'_> {
     pub(crate) fn warn_once(&mut self, id: JobId, warning: ConditionType, text: String) -> Sound {
         let text = text::into_message(text);
         let job = self.jobs.all.known_mut(&id)?;
-        if job.warnings.get(&warning) == Some(&text) {
+        if job.told.warnings.get(&warning) == Some(&text) {
             return Ok(());
         }
-        job.warnings.insert(warning, text.clone());
-        let written = job.record.status.iter().flat_map(|status| &status.conditions);
+        job.told.warnings.insert(warning, text.clone());
+        let written = job.record.seen.status.iter().flat_map(|status| &status.conditions);
         let was_said =
             written.into_iter().any(|said| said.type_ == warning.as_str() && said.message == text);
         self.agenda.dirty.insert(id);
@@ -123,9 +123,10 @@ impl Notices<'_> {
             // An earlier process has published it.
             return Ok(());
         }
-        let reporter = Arc::clone(&job.reporter);
+        let reporter = Arc::clone(&job.workload.reporter);
         let first = job
-            .members
+            .pods
+            .all
             .iter()
             .find_map(|uid| self.jobs.members.get(uid))
             .filter(|first| !first.pod.stands_in);

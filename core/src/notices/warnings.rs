@@ -14,7 +14,7 @@ impl Notices<'_> {
     pub(crate) fn warn_of_unknown_class(&mut self, id: JobId) -> Sound {
         // A priority has no meaning for a job that has ended.
         let job = self.jobs.all.known_mut(&id)?;
-        if job.ended_as.is_some() {
+        if job.record.seen.ended_as.is_some() {
             return Ok(());
         }
         match job.record.overrides.priority_class_name.clone() {
@@ -25,7 +25,7 @@ impl Notices<'_> {
                 );
                 self.warn_once(id, ConditionType::UnknownPriorityClass, text)?;
             }
-            _ => drop(job.warnings.remove(&ConditionType::UnknownPriorityClass)),
+            _ => drop(job.told.warnings.remove(&ConditionType::UnknownPriorityClass)),
         }
         Ok(())
     }
@@ -34,7 +34,7 @@ impl Notices<'_> {
     /// counts as absent.
     pub(crate) fn warn_of_bad_walltime(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        let Identity::Controller(namespace, uid) = &job.identity else { return Ok(()) };
+        let Identity::Controller(namespace, uid) = &job.workload.identity else { return Ok(()) };
         let bad = self
             .jobs
             .controllers
@@ -51,7 +51,7 @@ impl Notices<'_> {
     /// warning states which value counts.
     pub(crate) fn warn_of_contradictions(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        if job.style != Style::Gang || job.live.is_empty() {
+        if job.style != Style::Gang || job.pods.live.is_empty() {
             return Ok(());
         }
         let sizes = grouping::contradiction(&self.jobs.live_members(job));
@@ -63,7 +63,7 @@ impl Notices<'_> {
         for (warning, text) in said {
             match (text, self.jobs.all.get_mut(&id)) {
                 (Some(text), _) => self.warn_once(id, warning, text)?,
-                (None, Some(job)) => drop(job.warnings.remove(&warning)),
+                (None, Some(job)) => drop(job.told.warnings.remove(&warning)),
                 (None, None) => {}
             }
         }

@@ -72,7 +72,7 @@ impl PromiseKeeping<'_> {
     /// start for the moment.
     pub(crate) fn start_is_off(&mut self, id: JobId, cause: Delay) -> Sound {
         let job = self.jobs.all.known_mut(&id)?;
-        if let Some(was) = job.promised_before.take() {
+        if let Some(was) = job.start.promised_before.take() {
             self.broken(id, Some(Late { cause, was, by: None }))?;
         }
         Ok(())
@@ -134,7 +134,7 @@ impl PromiseKeeping<'_> {
         });
         let text = format!("{}: starts {by_how_much}: {by}", cause.as_str());
         tracing::info!(job = %job.key, cause = cause.as_str(), "{text}");
-        let reporter = Arc::clone(&job.reporter);
+        let reporter = Arc::clone(&job.workload.reporter);
         let record =
             job.record.uid().map(|uid| ObjectRef { key: job.key.clone(), uid: uid.clone() });
         let first = self.jobs.live(job).next().filter(|first| !first.pod.stands_in);
@@ -418,7 +418,8 @@ impl PromiseKeeping<'_> {
                 && job.life == Lifecycle::Waiting
                 && self.planner.queue.first_of(job.id).is_none()
         });
-        let since = |job: &Job| job.record.status.as_deref()?.passed_by_since.as_ref().map(time_of);
+        let since =
+            |job: &Job| job.record.seen.status.as_deref()?.passed_by_since.as_ref().map(time_of);
         let known = not_now.filter_map(|job| Some((job.id, self.clock.core(since(job)?))));
         for (id, since) in known.collect::<Vec<_>>() {
             self.planner.promises.was_passed_by(id, Some(since), RankSet::new());
@@ -469,7 +470,7 @@ impl PromiseKeeping<'_> {
         self.tell_own_delay(pending)?;
         self.forget_promise(pending);
         if let Some(job) = self.jobs.all.get_mut(&pending.job()) {
-            job.pending.remove(pending);
+            job.waiting.requests.remove(pending);
         }
         Ok(())
     }

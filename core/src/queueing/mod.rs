@@ -55,6 +55,7 @@ impl Queueing<'_> {
     pub(crate) fn count_in_queue(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let is_outside = job
+            .told
             .blocker
             .as_ref()
             .is_some_and(|blocker| blocker.reason() == BlockedReason::QueueFull);
@@ -231,12 +232,12 @@ pub(crate) fn counts_as(jobs: &Jobs, job: &Job) -> Option<CountsAs> {
     match jobs.state(job) {
         // A job without pods waits for nothing. Another process may not even know of it.
         JobState::Pending | JobState::Held | JobState::Unsatisfiable => {
-            (!job.live.is_empty()).then_some(CountsAs::Waiting)
+            (!job.pods.live.is_empty()).then_some(CountsAs::Waiting)
         }
         // Such a job does not run either.
-        JobState::Starting | JobState::Running => {
-            (!job.live.is_empty() || !job.retained.is_empty()).then_some(CountsAs::Running)
-        }
+        JobState::Starting | JobState::Running => (!job.pods.live.is_empty()
+            || !job.start.retained.is_empty())
+        .then_some(CountsAs::Running),
         JobState::Incomplete | JobState::Refused | JobState::Completed | JobState::Failed => None,
     }
 }

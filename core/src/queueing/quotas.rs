@@ -132,7 +132,7 @@ pub(crate) fn is_to_have_pods(job: &Job) -> bool {
 /// their namespace.
 fn asked_of_quotas(jobs: &Jobs, job: &Job) -> Resources {
     let stand_ins = || jobs.live(job).filter(|member| member.pod.stands_in);
-    let pods = stand_ins().count().max(job.stands_for);
+    let pods = stand_ins().count().max(job.pods.stands_for);
     let requests = stand_ins().next().map(|member| member.pod.shape.requests.times(pods as u64));
     requests.unwrap_or_default()
 }

@@ -17,7 +17,7 @@ impl Recording<'_> {
 
     /// Returns the time until which the record of a job that has ended is kept.
     pub(crate) fn kept_until(&self, job: &Job) -> Time {
-        self.sight().record_due(job.completed_at.unwrap_or(self.clock.wall_now()))
+        self.sight().record_due(job.record.seen.completed_at.unwrap_or(self.clock.wall_now()))
     }
 
     pub(crate) fn is_past_keeping(&self, job: &Job) -> bool {
@@ -31,8 +31,9 @@ impl Recording<'_> {
         let job = self.jobs.all.known(&id)?;
         let due = self.kept_until(job);
         // A group of bare pods has no owner that takes its FluxJob along.
-        let over = self.clock.now >= due || (job.owners.is_empty() && job.members.is_empty());
-        let retry_at = job.record.retry_at;
+        let over =
+            self.clock.now >= due || (job.workload.owners.is_empty() && job.pods.all.is_empty());
+        let retry_at = job.record.setbacks.retry_at;
         match &job.record.stored {
             Stored::Present { .. } if over && retry_at > self.clock.now => {
                 self.agenda.timers.wake(Timer::Job(id), retry_at);
@@ -40,7 +41,7 @@ impl Recording<'_> {
             Stored::Present { uid } if over && job.record.overtaken.is_none() => {
                 let reference = ObjectRef { key: job.key.clone(), uid: uid.clone() };
                 let uid = uid.clone();
-                let based_on = job.record.resource_version.clone();
+                let based_on = job.record.seen.resource_version.clone();
                 let kind = ActionKind::DeleteFluxJob {
                     job: reference,
                     resource_version: based_on.clone(),
@@ -50,11 +51,11 @@ impl Recording<'_> {
                     job.record.stored = Stored::Deleting { uid, action, based_on };
                 }
             }
-            Stored::Absent | Stored::Deleted if job.members.is_empty() => self.forget(id),
+            Stored::Absent | Stored::Deleted if job.pods.all.is_empty() => self.forget(id),
             // The API server removes the record with its owner, unless that pod is a part of
             // another job now.
             Stored::Present { .. } | Stored::Unseen
-                if job.members.is_empty() && job.kind == WorkloadKind::Pod =>
+                if job.pods.all.is_empty() && job.workload.kind == WorkloadKind::Pod =>
             {
                 let key = job.key.clone();
                 self.forget(id);

@@ -89,8 +89,8 @@ impl Recording<'_> {
             // The start is written when the records that it depends on are written.
             return Ok(());
         }
-        if job.record.retry_at > self.clock.now {
-            let at = job.record.retry_at;
+        if job.record.setbacks.retry_at > self.clock.now {
+            let at = job.record.setbacks.retry_at;
             self.agenda.timers.wake(Timer::Job(id), at);
             return Ok(());
         }
@@ -128,7 +128,7 @@ impl Recording<'_> {
                 self.agenda.timers.wake(Timer::Job(id), at);
                 if let Some(job) = self.jobs.all.get_mut(&id) {
                     job.record.stored = Stored::Absent;
-                    job.record.retry_at = at;
+                    job.record.setbacks.retry_at = at;
                 }
             }
         }
@@ -177,14 +177,14 @@ impl Recording<'_> {
 
     /// Returns the time from which a job without a record is to have one.
     fn recorded_from(&self, job: &Job) -> Option<Time> {
-        if job.members.is_empty() || self.owners_are_gone(job) {
+        if job.pods.all.is_empty() || self.owners_are_gone(job) {
             return None;
         }
         match job.style {
             // The pods of the gang are still appearing. If they appear soon and find room, the
             // record begins with the placement.
-            Style::Gang if !job.life.is_placed() && job.pending.is_empty() => {
-                Some(job.joined.plus_millis(SETTLING_MILLIS))
+            Style::Gang if !job.life.is_placed() && job.waiting.requests.is_empty() => {
+                Some(job.pods.joined_at.plus_millis(SETTLING_MILLIS))
             }
             Style::Gang | Style::Elastic => Some(self.clock.now),
             Style::Lone => self.lone_pod_recorded_from(job),
@@ -194,7 +194,7 @@ impl Recording<'_> {
     /// Returns the same for a lone pod. A pod that was just given a node is bound first and
     /// recorded later, or not at all; a pod that is gone, or about to go, needs no record.
     fn lone_pod_recorded_from(&self, job: &Job) -> Option<Time> {
-        let member = job.members.first().and_then(|uid| self.jobs.members.get(uid))?;
+        let member = job.pods.all.first().and_then(|uid| self.jobs.members.get(uid))?;
         let has_waited = !member.stage.is_on_the_way() || member.attempts > 0;
         if !has_waited || member.pod.deleting || !self.was_tried(job) {
             return None;
@@ -202,7 +202,7 @@ impl Recording<'_> {
         match member.stage {
             _ if self.settings.record_lone_pods => Some(self.clock.now),
             Stage::Bound(_) | Stage::Ended => None,
-            _ => Some(job.joined.plus_millis(LONE_POD_WAIT_MILLIS)),
+            _ => Some(job.pods.joined_at.plus_millis(LONE_POD_WAIT_MILLIS)),
         }
     }
 
@@ -210,8 +210,8 @@ impl Recording<'_> {
     /// once, again and again.
     fn owners_are_gone(&self, job: &Job) -> bool {
         let made_by_controller =
-            !matches!(job.identity, Identity::Pod(_)) && !job.owners.is_empty();
-        made_by_controller && !job.owners.iter().any(|owner| self.may_be_there(owner, job))
+            !matches!(job.workload.identity, Identity::Pod(_)) && !job.workload.owners.is_empty();
+        made_by_controller && !job.workload.owners.iter().any(|owner| self.may_be_there(owner, job))
     }
 
     /// True if the owner may still exist. The objects of operators are not watched, but a deletion
@@ -219,7 +219,7 @@ impl Recording<'_> {
     fn may_be_there(&self, owner: &OwnerReference, job: &Job) -> bool {
         match owner_kind(&owner.api_version, &owner.kind) {
             OwnerKind::Other(_) => {
-                let mut members = job.members.iter().filter_map(|uid| self.jobs.members.get(uid));
+                let mut members = job.pods.all.iter().filter_map(|uid| self.jobs.members.get(uid));
                 members.any(|member| !member.pod.deleting)
             }
             _ => self.jobs.controllers.get(&job.key.namespace, &owner.uid).is_some(),
@@ -229,39 +229,42 @@ impl Recording<'_> {
     /// False only between the arrival of a pod and the first pass.
     fn was_tried(&self, job: &Job) -> bool {
         let asking = self.sight().asking();
-        job.pending.iter().all(|pending| {
+        job.waiting.requests.iter().all(|pending| {
             self.planner.queue.last_attempt_of(pending).is_some() || asking.is_put_off(pending)
         })
     }
 
     fn write_status(&mut self, id: JobId, uid: Uid) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        if job.ended_as.is_some() && !job.is_finished() && job.style != Style::Elastic {
+        if job.record.seen.ended_as.is_some() && !job.is_finished() && job.style != Style::Elastic {
             // The record states the end already, and the news that the pods have ended is on its
             // way.
             return Ok(());
         }
-        let is_waiting =
-            job.life == Lifecycle::Waiting && job.started_at.is_none() && !job.pending.is_empty();
-        let is_reduced = job.record.reduction == Reduction::Next && is_waiting;
+        let is_waiting = job.life == Lifecycle::Waiting
+            && job.start.at.is_none()
+            && !job.waiting.requests.is_empty();
+        let is_reduced = job.record.setbacks.reduction == Reduction::Next && is_waiting;
         let status = self.snapshot(job).status();
         let status =
             if is_reduced { record::reduced(status) } else { self.estimating().ration(id, status) };
         let status = Arc::new(status);
         let job = self.jobs.all.known(&id)?;
-        let version = job.seats.version();
-        if job.record.status.as_deref().is_some_and(|written| record::same(written, &status)) {
+        let version = job.start.seats.version();
+        if job.record.seen.status.as_deref().is_some_and(|written| record::same(written, &status)) {
             self.write_ahead().note_on_record(id)?;
             // The API server has this placement already.
-            if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| !job.seats.is_acknowledged())
+            if let Some(job) =
+                self.jobs.all.get_mut(&id).filter(|job| !job.start.seats.is_acknowledged())
             {
-                job.seats.acknowledge(version);
+                job.start.seats.acknowledge(version);
                 self.write_ahead().release(id)?;
                 self.agenda.timers.wake(Timer::Again, self.clock.now);
             }
             // The record on the API server already states that it cannot be written. Whether it
             // still cannot be written is not known.
-            let refused = self.jobs.all.get_mut(&id).and_then(|job| job.record.refused.take());
+            let refused =
+                self.jobs.all.get_mut(&id).and_then(|job| job.record.setbacks.refused.take());
             if refused.is_some() {
                 self.agenda.queue_changed = true;
                 self.record_taken(id)?;
@@ -273,7 +276,7 @@ impl Recording<'_> {
         self.write_ahead().note_sent(id, &status)?;
         let job = self.jobs.all.known(&id)?;
         let urgency = urgency(job);
-        let resource_version = job.record.resource_version.clone();
+        let resource_version = job.record.seen.resource_version.clone();
         let based_on = resource_version.clone();
         let kind = ActionKind::WriteStatus {
             job: reference,
@@ -283,8 +286,10 @@ impl Recording<'_> {
         };
         let action = self.agenda.actions.ask(kind, InFlight::Record(id));
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.seats.note_on_record(job.seats.is_on_record() || !status.placement.is_empty());
-            job.seats.placed_by(status.epoch.or(job.seats.epoch()));
+            job.start
+                .seats
+                .note_on_record(job.start.seats.is_on_record() || !status.placement.is_empty());
+            job.start.seats.placed_by(status.epoch.or(job.start.seats.epoch()));
             let write = StatusWrite { action, urgency, version, based_on, status, is_reduced };
             job.record.stored = Stored::Writing { uid, write };
             job.record.is_marked_again = false;
@@ -322,9 +327,9 @@ impl Recording<'_> {
         }
         let stored = job.record.stored.clone();
         let knows_better = job.record.has_changed_since(&stored);
-        let was_refused = job.record.refused.clone();
+        let was_refused = job.record.setbacks.refused.clone();
         self.agenda.queue_changed |= job.record.note_outcome(&outcome, now);
-        let refusal = job.record.refused.clone();
+        let refusal = job.record.setbacks.refused.clone();
         let (is_refused, is_written) =
             (outcome.refusal().is_some(), matches!(outcome, WriteOutcome::Written(_)));
         match (stored, outcome) {
@@ -343,14 +348,14 @@ impl Recording<'_> {
             (Stored::Writing { uid, write }, WriteOutcome::Written(object)) => {
                 self.records.on_record.forget_sent(id);
                 job.record.is_own = true;
-                job.seats.acknowledge(write.version);
-                job.seats.note_on_record(!write.status.placement.is_empty());
+                job.start.seats.acknowledge(write.version);
+                job.start.seats.note_on_record(!write.status.placement.is_empty());
                 match object {
                     Some(object) => {
                         job.record.observe(&object);
                         self.records.see(&object);
                     }
-                    None => job.record.status = Some(write.status),
+                    None => job.record.seen.status = Some(write.status),
                 }
                 job.record.stored = Stored::Present { uid };
                 self.write_ahead().release(id)?;
@@ -371,7 +376,7 @@ impl Recording<'_> {
             (Stored::Writing { uid, .. }, _) => {
                 // The write may have taken effect, even if it conflicts: it conflicts with itself
                 // if its first answer was lost.
-                job.record.status = None;
+                job.record.seen.status = None;
                 job.record.stored = Stored::Present { uid };
             }
             _ => {}
@@ -388,7 +393,7 @@ impl Recording<'_> {
             (None, None) => {}
         }
         let job = self.jobs.all.known(&id)?;
-        let (retry_at, finished) = (job.record.retry_at, job.is_finished());
+        let (retry_at, finished) = (job.record.setbacks.retry_at, job.is_finished());
         if retry_at > now {
             self.agenda.timers.wake(Timer::Job(id), retry_at);
         }
@@ -402,6 +407,7 @@ impl Recording<'_> {
 /// Returns the urgency of a record: Bindings wait for a placement that has not been acknowledged,
 /// and a promise goes on record at once.
 fn urgency(job: &Job) -> Urgency {
-    let is_waited_for = (job.writes_ahead() && !job.seats.is_acknowledged()) || job.must_say;
+    let is_waited_for =
+        (job.writes_ahead() && !job.start.seats.is_acknowledged()) || job.told.is_promise_due;
     if is_waited_for { Urgency::Urgent } else { Urgency::Trailing }
 }

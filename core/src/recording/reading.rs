@@ -33,7 +33,7 @@ impl Recording<'_> {
         };
         let job = self.jobs.all.known_mut(&id)?;
         if object.metadata.deletion_timestamp.is_some()
-            || job.record.gone.as_ref() == Some(&reference.uid)
+            || job.record.seen.gone.as_ref() == Some(&reference.uid)
         {
             return Ok(());
         }
@@ -52,7 +52,7 @@ impl Recording<'_> {
             Stored::Present { .. } | Stored::Writing { .. } => {
                 // Another object has the same name: the known one is gone.
                 job.record.forget_object();
-                job.seats.forget_acknowledgements();
+                job.start.seats.forget_acknowledgements();
                 job.record.stored = Stored::Present { uid: reference.uid.clone() };
             }
             // After a deletion, this is an unanswered creation that took effect late. The object is
@@ -106,22 +106,22 @@ impl Recording<'_> {
             return Ok(());
         }
         self.agenda.touched.insert(id);
-        job.record.gone = Some(gone.uid.clone());
+        job.record.seen.gone = Some(gone.uid.clone());
         job.record.forget_object();
-        job.must_say = false;
+        job.told.is_promise_due = false;
         if job.is_finished() {
             job.record.stored = Stored::Deleted;
             return Ok(());
         }
         job.record.stored = Stored::Absent;
         job.record.note_deletion(now);
-        job.seats.forget_acknowledgements();
+        job.start.seats.forget_acknowledgements();
         // No pod of the job can begin until there is a record, and its nodes are free for other
         // jobs meanwhile.
         self.slots().withdraw(id, "its FluxJob was deleted", Setback::Refused)?;
         let job = self.jobs.all.known_mut(&id)?;
-        if !job.pending.is_empty() && !job.life.is_placed() && job.started_at.is_none() {
-            job.queued_at = Some(wall);
+        if !job.waiting.requests.is_empty() && !job.life.is_placed() && job.start.at.is_none() {
+            job.waiting.since = Some(wall);
         }
         self.members().heed_wishes(id, &Overrides::default())?;
         self.write_ahead().owe_nothing(id);

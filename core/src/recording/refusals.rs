@@ -24,7 +24,8 @@ impl Recording<'_> {
         let refused = text.to_owned();
         let text = words::record_refused(text);
         let job = self.jobs.all.get(&id).map(Box::as_ref).filter(|job| job.writes_ahead());
-        if job.is_some_and(|job| job.life == Lifecycle::Placed && !job.seats.may_all_leave()) {
+        if job.is_some_and(|job| job.life == Lifecycle::Placed && !job.start.seats.may_all_leave())
+        {
             self.binding().withdraw_refused(id, &text)?;
             return Ok(());
         }
@@ -34,7 +35,8 @@ impl Recording<'_> {
             of_job.map(|member| member.pod.id.uid.clone()).collect()
         };
         let unrecorded = pods(&|job, member| {
-            member.stage.is_unsent() && member.seat.is_some_and(|seat| !job.seats.may_leave(seat))
+            member.stage.is_unsent()
+                && member.seat.is_some_and(|seat| !job.start.seats.may_leave(seat))
         });
         let waiting = pods(&|_, member| member.stage.is_waiting());
         for uid in &unrecorded {
@@ -55,7 +57,7 @@ impl Recording<'_> {
         let job = self.jobs.all.known_mut(&id)?;
         let is_told =
             |blockers: &mut Blockers| matches!(blockers.first(), Obstacle::RecordRefused(_));
-        if job.blocker.take_if(is_told).is_none() {
+        if job.told.blocker.take_if(is_told).is_none() {
             return Ok(());
         }
         self.agenda.dirty.insert(id);
@@ -74,7 +76,7 @@ impl Recording<'_> {
     /// map of pods to nodes may take a few words, or one word for each pod.
     pub(crate) fn check_placement(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        if !may_be_large(&job.seats) {
+        if !may_be_large(&job.start.seats) {
             return Ok(());
         }
         let size = size(&self.snapshot(job).status());

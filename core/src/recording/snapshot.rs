@@ -11,11 +11,15 @@ impl Recording<'_> {
     pub(crate) fn snapshot<'a>(&'a self, job: &'a Job) -> Snapshot<'a> {
         let live = self.jobs.counted(job);
         let walltimes = live.first().map(|member| self.jobs.recorded_walltimes(&member.pod, job));
-        let waits = !job.pending.is_empty();
+        let waits = !job.waiting.requests.is_empty();
         // A job with an unwritable FluxJob claims nothing, so nothing is promised to it either.
         let is_promised = waits && !job.lacks_record();
-        let said =
-            job.said.as_ref().filter(|_| is_promised).map(|said| self.said_by_wall(job, said));
+        let said = job
+            .told
+            .promise
+            .as_ref()
+            .filter(|_| is_promised)
+            .map(|said| self.said_by_wall(job, said));
         let estimated_start =
             if waits { estimates::to_say(job, said.as_ref(), self.clock) } else { None };
         let next = self
@@ -35,7 +39,7 @@ impl Recording<'_> {
             asked: self.jobs.asked(job),
             scheduled: self.jobs.scheduled(job),
             walltimes,
-            position: job.position.filter(|_| waits),
+            position: job.waiting.position.filter(|_| waits),
             estimated_start,
             said,
             next_pod,
@@ -48,7 +52,8 @@ impl Recording<'_> {
     /// the core's does not change the written time.
     pub(crate) fn said_by_wall(&self, job: &Job, said: &Said) -> Said {
         let start = said.start.map(|at| self.clock.wall(at));
-        let written = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
+        let written =
+            job.record.seen.status.as_deref().and_then(|status| status.reservation.as_ref());
         let written = written.filter(|written| is_as_written(said, start, written));
         let start = written.and_then(|written| written.start.as_ref()).map(time_of).or(start);
         Said { start, nodes: said.nodes.clone() }

@@ -69,22 +69,27 @@ impl Snapshot<'_> {
     pub(crate) fn object(&self) -> FluxJob {
         let job = self.job;
         let workload_ref = WorkloadRef {
-            api_version: api_version(job.kind).map(str::to_owned),
-            kind: job.kind,
-            name: job.name.to_string(),
-            uid: job.workload_uid.to_string(),
+            api_version: api_version(job.workload.kind).map(str::to_owned),
+            kind: job.workload.kind,
+            name: job.workload.name.to_string(),
+            uid: job.workload.uid.to_string(),
         };
         FluxJob {
             metadata: ObjectMeta {
                 name: Some(job.key.name.to_string()),
                 namespace: Some(job.key.namespace.to_string()),
-                labels: Some(names::fluxjob_labels(job.kind, &job.name, &job.workload_uid)),
-                owner_references: (!job.owners.is_empty()).then(|| job.owners.clone()),
+                labels: Some(names::fluxjob_labels(
+                    job.workload.kind,
+                    &job.workload.name,
+                    &job.workload.uid,
+                )),
+                owner_references: (!job.workload.owners.is_empty())
+                    .then(|| job.workload.owners.clone()),
                 ..ObjectMeta::default()
             },
             spec: FluxJobSpec {
                 workload_ref,
-                scheduler_name: Some(job.reporter.to_string()),
+                scheduler_name: Some(job.workload.reporter.to_string()),
                 overrides: Overrides::default(),
             },
             status: None,
@@ -96,14 +101,14 @@ impl Snapshot<'_> {
     pub(crate) fn status(&self) -> FluxJobStatus {
         let job = self.job;
         let bound = self.live.iter().filter(|member| member.is_bound()).count();
-        let written = job.record.status.as_deref();
+        let written = job.record.seen.status.as_deref();
         let position = self.position.and_then(coarse_position);
         let placement = self.placement();
         // The leader that wrote a placement first has placed the job, even if a later one found the
         // same.
         let known = written.map(|written| (&written.placement, written.epoch));
         let known =
-            known.or(job.record.placed.as_ref().map(|(placement, epoch)| (placement, *epoch)));
+            known.or(job.record.seen.placed.as_ref().map(|(placement, epoch)| (placement, *epoch)));
         let placed_by =
             known.filter(|(written, _)| **written == placement).and_then(|(_, epoch)| epoch);
         let conditions =
@@ -122,32 +127,33 @@ impl Snapshot<'_> {
         bounds::summed_up(FluxJobStatus {
             conditions,
             state: Some(state),
-            observed_generation: job.record.generation,
+            observed_generation: job.record.seen.generation,
             priority: priority.or(Some(job.priority())),
             queue_name: self.queue_name(),
             walltime_seconds: self.walltime_that_counts(),
             workload: Some(workload),
-            queued_at: job.queued_at.map(micro_time),
+            queued_at: job.waiting.since.map(micro_time),
             position: position.and_then(|at| i32::try_from(at).ok()),
             estimated_start: self.estimated_start.clone(),
             start_estimates: estimates::on_record(
                 written,
                 self.estimated_start.as_ref(),
                 reservation.as_ref(),
-                job.started_at,
+                job.start.at,
             ),
             reservation,
             passed_by_since: self.passed_by_since.map(micro_time),
-            start_time: job.started_at.map(micro_time),
-            completion_time: job.completed_at.map(micro_time),
+            start_time: job.start.at.map(micro_time),
+            completion_time: job.record.seen.completed_at.map(micro_time),
             display_nodes: self.node_list(),
             placement,
             node_list: None,
-            epoch: job.seats.epoch().map(|epoch| placed_by.unwrap_or(epoch)),
+            epoch: job.start.seats.epoch().map(|epoch| placed_by.unwrap_or(epoch)),
             bound: number(bound),
             total: number(self.wanted),
             display_size: Some(format!("{bound}/{}", self.wanted)),
             blocked_by: job
+                .told
                 .blocker
                 .as_ref()
                 .filter(|_| waits(state))
@@ -160,7 +166,8 @@ impl Snapshot<'_> {
     // --- the values of the workload ---
 
     fn workload(&self) -> ObservedWorkload {
-        let written = self.job.record.status.as_deref().and_then(|status| status.workload.as_ref());
+        let written =
+            self.job.record.seen.status.as_deref().and_then(|status| status.workload.as_ref());
         let kept = || written.cloned().unwrap_or_default();
         let queue_name = match self.live.first() {
             Some(_) => self.job.queue.said.as_deref().map(str::to_owned),
@@ -171,7 +178,7 @@ impl Snapshot<'_> {
             priority: written
                 .filter(|_| self.job.is_finished())
                 .and_then(|workload| workload.priority)
-                .or(self.job.pod_priority),
+                .or(self.job.pods.priority),
             queue_name,
             walltime_seconds: match self.walltimes {
                 Some((said, _)) => seconds(said),
@@ -183,13 +190,15 @@ impl Snapshot<'_> {
     /// Returns the name of the queue. The value on record stays after the end.
     fn queue_name(&self) -> Option<String> {
         let known = Some(self.job.queue.name.to_string()).filter(|name| !name.is_empty());
-        known.or_else(|| self.job.record.status.as_deref()?.queue_name.clone())
+        known.or_else(|| self.job.record.seen.status.as_deref()?.queue_name.clone())
     }
 
     fn walltime_that_counts(&self) -> Option<i64> {
         match self.walltimes {
             Some((_, counts)) => seconds(counts),
-            None => self.job.record.status.as_deref().and_then(|status| status.walltime_seconds),
+            None => {
+                self.job.record.seen.status.as_deref().and_then(|status| status.walltime_seconds)
+            }
         }
     }
 
@@ -212,7 +221,7 @@ impl Snapshot<'_> {
 
     fn sets_of_pods(&self) -> Vec<PodSet> {
         let pod_sets = pod_sets(&self.live);
-        let min_count = match (&self.job.identity, self.job.style) {
+        let min_count = match (&self.job.workload.identity, self.job.style) {
             (_, Style::Elastic) => Some(1),
             (Identity::Group(_), _) if pod_sets.len() == 1 => {
                 grouping::group_size(&self.live).map(number)
@@ -238,6 +247,7 @@ impl Snapshot<'_> {
             return self
                 .job
                 .record
+                .seen
                 .status
                 .as_deref()
                 .and_then(FluxJobStatus::shown_nodes)
@@ -250,7 +260,7 @@ impl Snapshot<'_> {
 
     fn placement(&self) -> Vec<PlacementRange> {
         let mut by_set: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
-        for (_, seat) in self.job.seats.iter() {
+        for (_, seat) in self.job.start.seats.iter() {
             by_set.entry(seat.pod_set()).or_default().push(seat.node());
         }
         by_set.iter().flat_map(|(set, nodes)| compress(&pod_set_name(*set), nodes)).collect()
@@ -261,11 +271,11 @@ impl Snapshot<'_> {
     fn conditions(&self, bound: usize, written: &[Condition]) -> Vec<Condition> {
         let job = self.job;
         let mut out = vec![self.scheduled(bound, written)];
-        if !job.seats.is_empty() {
+        if !job.start.seats.is_empty() {
             // Pods that a job only asks for since it became larger are not lost.
-            let had = job.most_bound.min(self.wanted);
+            let had = job.start.most_bound.min(self.wanted);
             let missing = had.saturating_sub(bound);
-            let (status, reason, message) = if let Some(stalled) = &job.stalled {
+            let (status, reason, message) = if let Some(stalled) = &job.start.stalled {
                 ("True", stalled.reason, stalled.message.clone())
             } else if missing > 0
                 && !job.is_finished()
@@ -292,7 +302,7 @@ impl Snapshot<'_> {
                 written,
             ));
         }
-        for (type_, message) in &job.warnings {
+        for (type_, message) in &job.told.warnings {
             out.push(self.condition(*type_, ("True", type_.as_str(), message.clone()), written));
         }
         out
@@ -326,7 +336,7 @@ impl Snapshot<'_> {
                 "it has ended, and no pod of it was bound".to_owned()
             }
             ScheduledReason::Blocked(_) => {
-                self.job.blocker.as_ref().map(Blockers::text).unwrap_or_default()
+                self.job.told.blocker.as_ref().map(Blockers::text).unwrap_or_default()
             }
         };
         let status = if self.scheduled == ScheduledReason::Scheduled { "True" } else { "False" };
@@ -344,10 +354,12 @@ impl Snapshot<'_> {
         let said = said.filter(|said| said.reason == FinishedReason::Failed.as_str());
         match said {
             Some(said) => said.message.clone(),
-            None if self.job.failed == 0 && self.scheduled == ScheduledReason::NeverScheduled => {
+            None if self.job.pods.failed == 0
+                && self.scheduled == ScheduledReason::NeverScheduled =>
+            {
                 "it was deleted before a pod of it was bound".to_owned()
             }
-            None => format!("{} pods failed", self.job.failed),
+            None => format!("{} pods failed", self.job.pods.failed),
         }
     }
 
@@ -368,7 +380,7 @@ impl Snapshot<'_> {
             status: status.to_owned(),
             reason: reason.to_owned(),
             message: text::into_message(message),
-            observed_generation: self.job.record.generation,
+            observed_generation: self.job.record.seen.generation,
             last_transition_time: since,
         }
     }

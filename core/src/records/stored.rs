@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{ConditionType, FluxJob, FluxJobStatus, Overrides, PlacementRange};
+use fluxqueue_api::{
+    ConditionType, FinishedReason, FluxJob, FluxJobStatus, Overrides, PlacementRange,
+};
 
 use crate::action::{ActionId, Urgency};
 use crate::backoff::Backoff;
@@ -27,7 +29,7 @@ const CONFLICTS_AT_ONCE: u32 = 2;
 /// The pause before a deleted FluxJob is made again.
 const REMAKE: Backoff = Backoff { min_millis: 1_000, max_millis: 300_000 };
 
-/// The state of a FluxJob's writes.
+/// The FluxJob of a job: its last known state, and the writes into it.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     pub stored: Stored,
@@ -35,8 +37,21 @@ pub(crate) struct Record {
     pub overrides: Overrides,
     /// The value of the PriorityClass that they wish for, if there is one.
     pub wished_priority: Option<i32>,
-    /// The status that the API server has, as far as the core knows, without the conditions of
-    /// other writers.
+    pub seen: LastSeen,
+    /// True if this process has written the status: no write of an earlier leader can take effect
+    /// any more.
+    pub is_own: bool,
+    /// A trailing write that an urgent one has overtaken, and that has no outcome yet.
+    pub overtaken: Option<ActionId>,
+    /// True if the job was marked while a write is under way: the outcome marks it again.
+    pub is_marked_again: bool,
+    pub setbacks: WriteSetbacks,
+}
+
+/// The FluxJob as the API server last had it, as far as the core knows.
+#[derive(Debug, Default)]
+pub(crate) struct LastSeen {
+    /// The status, without the conditions of other writers.
     pub status: Option<Arc<FluxJobStatus>>,
     /// The placement in the version that the next write is based on, and the epoch of its leader.
     /// It is known also after a write with an unknown outcome.
@@ -44,27 +59,29 @@ pub(crate) struct Record {
     pub generation: Option<i64>,
     /// The newest known version of the object, on which the next write is based.
     pub resource_version: Option<Arc<str>>,
-    /// True if this process has written the status: no write of an earlier leader can take effect
-    /// any more.
-    pub is_own: bool,
     /// The uid of a FluxJob that is gone: late news of it are ignored.
     pub gone: Option<Uid>,
-    /// How often in a row the FluxJob of a job that goes on was deleted, and the time of the last
-    /// deletion.
-    pub deletions: (u32, Time),
-    /// A trailing write that an urgent one has overtaken, and that has no outcome yet.
-    pub overtaken: Option<ActionId>,
-    /// True if the job was marked while a write is under way: the outcome marks it again.
-    pub is_marked_again: bool,
+    /// How the job ended, by its record as found after a restart.
+    pub ended_as: Option<FinishedReason>,
+    pub completed_at: Option<Time>,
+}
+
+/// The writes that failed and the deletions that undid writes, and what follows from them.
+#[derive(Debug, Default)]
+pub(crate) struct WriteSetbacks {
+    /// The number of writes that failed in a row.
+    pub attempts: u32,
     /// The time of the next write after a failure.
     pub retry_at: Time,
-    pub attempts: u32,
     /// Why the record cannot be written, by the last attempt: the API server refuses it, or has not
     /// answered several times, or it changes all the time.
     pub refused: Option<String>,
     /// Whether the status is reduced to a few fields, since the API server does not accept all of
     /// it.
     pub reduction: Reduction,
+    /// How often in a row the FluxJob of a job that goes on was deleted, and the time of the last
+    /// deletion.
+    pub deletions: (u32, Time),
 }
 
 /// The state of the small status, which follows one that the API server does not accept, and states
@@ -130,13 +147,14 @@ impl Record {
     /// version changes nothing.
     pub(crate) fn observe(&mut self, object: &FluxJob) {
         let version = object.metadata.resource_version.as_deref();
-        if is_older(version, self.resource_version.as_deref()) {
+        if is_older(version, self.seen.resource_version.as_deref()) {
             return;
         }
-        self.resource_version = version.map(Arc::from);
-        self.generation = object.metadata.generation;
-        self.status = object.status.as_ref().map(|status| self.own_part(status));
-        self.placed = object.status.as_ref().map(|status| (status.placement.clone(), status.epoch));
+        self.seen.resource_version = version.map(Arc::from);
+        self.seen.generation = object.metadata.generation;
+        self.seen.status = object.status.as_ref().map(|status| self.own_part(status));
+        self.seen.placed =
+            object.status.as_ref().map(|status| (status.placement.clone(), status.epoch));
     }
 
     /// Returns a status without the conditions of other writers. Mostly it equals the one that was
@@ -146,7 +164,8 @@ impl Record {
             Stored::Writing { write, .. } => Some(&write.status),
             _ => None,
         };
-        if let Some(known) = sent.into_iter().chain(&self.status).find(|known| ***known == *status)
+        if let Some(known) =
+            sent.into_iter().chain(&self.seen.status).find(|known| ***known == *status)
         {
             return Arc::clone(known);
         }
@@ -160,7 +179,7 @@ impl Record {
         let (of, version) =
             (object.metadata.uid.as_deref(), object.metadata.resource_version.as_deref());
         version.is_some()
-            && version == self.resource_version.as_deref()
+            && version == self.seen.resource_version.as_deref()
             && of == self.uid().map(|uid| &**uid)
             && self.overrides == object.spec.overrides
     }
@@ -172,14 +191,14 @@ impl Record {
             Stored::Deleting { based_on, .. } => based_on,
             _ => return false,
         };
-        self.resource_version.is_some() && self.resource_version != *based_on
+        self.seen.resource_version.is_some() && self.seen.resource_version != *based_on
     }
 
     /// Forgets the object: from now on it is another one, or none.
     pub(crate) fn forget_object(&mut self) {
-        self.resource_version = None;
-        self.placed = None;
-        self.status = None;
+        self.seen.resource_version = None;
+        self.seen.placed = None;
+        self.seen.status = None;
         self.is_own = false;
     }
 
@@ -194,53 +213,56 @@ impl Record {
         | WriteOutcome::Invalid(text)
         | WriteOutcome::Refused(text) = outcome
         {
-            self.attempts += 1;
+            self.setbacks.attempts += 1;
             let is_refused = outcome.refusal().is_some();
-            if is_refused || self.attempts >= UNWRITTEN_MAX {
-                self.refused = Some(text.clone());
+            if is_refused || self.setbacks.attempts >= UNWRITTEN_MAX {
+                self.setbacks.refused = Some(text.clone());
             }
             let is_followed =
                 is_status && matches!(outcome, WriteOutcome::Invalid(_)) && !is_reduced;
-            self.reduction = match self.reduction {
+            self.setbacks.reduction = match self.setbacks.reduction {
                 Reduction::None if is_followed => Reduction::Next,
                 Reduction::Written => Reduction::Written,
                 Reduction::None | Reduction::Next => Reduction::None,
             };
-            let pause = match self.reduction {
+            let pause = match self.setbacks.reduction {
                 Reduction::Next => 0,
-                _ if is_refused => pause_of_refused_writes(self.attempts),
-                _ => RETRY.doubled(self.attempts),
+                _ if is_refused => pause_of_refused_writes(self.setbacks.attempts),
+                _ => RETRY.doubled(self.setbacks.attempts),
             };
-            self.retry_at = now.plus_millis(pause);
+            self.setbacks.retry_at = now.plus_millis(pause);
             return false;
         }
         match outcome {
             WriteOutcome::Conflict => {
-                self.attempts += 1;
-                if self.attempts >= UNWRITTEN_MAX {
-                    self.refused.get_or_insert_with(|| "it changes before each write".to_owned());
+                self.setbacks.attempts += 1;
+                if self.setbacks.attempts >= UNWRITTEN_MAX {
+                    self.setbacks
+                        .refused
+                        .get_or_insert_with(|| "it changes before each write".to_owned());
                 }
                 // The newer version comes with the watch, if it is not known by now.
                 let is_known = self.has_changed_since(&self.stored);
-                let pause = if is_known && self.attempts <= CONFLICTS_AT_ONCE {
+                let pause = if is_known && self.setbacks.attempts <= CONFLICTS_AT_ONCE {
                     0
                 } else {
-                    RETRY.doubled(self.attempts)
+                    RETRY.doubled(self.setbacks.attempts)
                 };
-                self.retry_at = now.plus_millis(pause);
+                self.setbacks.retry_at = now.plus_millis(pause);
                 false
             }
             WriteOutcome::Written(_) if is_reduced => {
-                self.reduction = Reduction::Written;
-                self.retry_at = now.plus_millis(pause_of_refused_writes(self.attempts));
+                self.setbacks.reduction = Reduction::Written;
+                self.setbacks.retry_at =
+                    now.plus_millis(pause_of_refused_writes(self.setbacks.attempts));
                 false
             }
             WriteOutcome::Written(_) | WriteOutcome::Exists => {
-                (self.attempts, self.reduction) = (0, Reduction::None);
-                self.refused.take().is_some()
+                (self.setbacks.attempts, self.setbacks.reduction) = (0, Reduction::None);
+                self.setbacks.refused.take().is_some()
             }
             _ => {
-                self.attempts = 0;
+                self.setbacks.attempts = 0;
                 false
             }
         }
@@ -250,13 +272,13 @@ impl Record {
     /// in a loop with the client that deletes it: after 1 s, and after twice as long each time, up
     /// to 5 min. A FluxJob that existed for 5 min after the pause begins with 1 s again.
     pub(crate) fn note_deletion(&mut self, now: Time) {
-        let (times, last) = self.deletions;
+        let (times, last) = self.setbacks.deletions;
         let was_there_from = last.plus_millis(REMAKE.doubled(times.saturating_sub(1)));
         let is_in_a_row = times > 0 && now < was_there_from.plus_millis(REMAKE.max_millis);
         let times = if is_in_a_row { times.saturating_add(1) } else { 1 };
-        self.deletions = (times, now);
+        self.setbacks.deletions = (times, now);
         let pause = REMAKE.doubled(times - 1);
-        self.retry_at = self.retry_at.max(now.plus_millis(pause));
+        self.setbacks.retry_at = self.setbacks.retry_at.max(now.plus_millis(pause));
     }
 
     /// True if a trailing write is under way, and no other: an urgent one may overtake it.

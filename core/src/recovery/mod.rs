@@ -78,7 +78,7 @@ impl Recovery<'_> {
             let job = self.jobs.all.get(&member.job);
             let is_of = |uid: &Uid| {
                 job.is_some_and(
-                    |job| matches!(&job.identity, Identity::Controller(_, of) if of == uid),
+                    |job| matches!(&job.workload.identity, Identity::Controller(_, of) if of == uid),
                 )
             };
             if let Some(made_by) = made_by.filter(|made_by| !is_of(&made_by.id.uid)) {
@@ -98,7 +98,7 @@ impl Recovery<'_> {
                 .jobs
                 .all
                 .get(&id)
-                .map(|job| job.live.values().cloned().collect())
+                .map(|job| job.pods.live.values().cloned().collect())
                 .unwrap_or_default();
             for uid in live {
                 if let Some(member) = self.jobs.members.get_mut(&uid) {

@@ -48,17 +48,19 @@ impl Refresh<'_> {
         let job = self.jobs.all.known_mut(&id)?;
         if !job.life.is_placed() {
             // The start size of the gang has not been computed yet.
-            job.start_size = job.start_size.max(wanted);
+            job.start.size = job.start.size.max(wanted);
             job.life = Lifecycle::Starting { since: now };
         }
-        let before = job.seats.version();
+        let before = job.start.seats.version();
         if job.writes_ahead() {
             for (uid, node, index) in externally_bound {
                 self.slots().seat_bound(id, &uid, &node, index)?;
             }
         }
-        if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.seats.version() != before) {
-            job.seats.placed_by(Some(self.records.epoch));
+        if let Some(job) =
+            self.jobs.all.get_mut(&id).filter(|job| job.start.seats.version() != before)
+        {
+            job.start.seats.placed_by(Some(self.records.epoch));
         }
         Ok(())
     }
@@ -85,9 +87,9 @@ impl Refresh<'_> {
         let bound = self.jobs.remaining(job).iter().filter(|member| member.is_bound()).count();
         // A pod that has ended since was bound too. A Job may also want fewer pods by now.
         let (wanted, is_group) =
-            (self.jobs.wanted(job), matches!(job.identity, Identity::Group(_)));
-        let start_size = if is_group { job.start_size } else { job.start_size.min(wanted) };
-        let reached = bound + job.ended_early;
+            (self.jobs.wanted(job), matches!(job.workload.identity, Identity::Group(_)));
+        let start_size = if is_group { job.start.size } else { job.start.size.min(wanted) };
+        let reached = bound + job.start.ended_early;
         let whole = reached >= start_size && bound > 0;
         let now = self.clock.now;
         let job = self.jobs.all.known_mut(&id)?;
@@ -100,12 +102,12 @@ impl Refresh<'_> {
             Lifecycle::Placed if bound > 0 => Lifecycle::Starting { since: now },
             life => life,
         };
-        let most = job.most_bound.max(reached);
+        let most = job.start.most_bound.max(reached);
         // A Job states how many pods it wants; a group has only the pods that exist.
-        job.most_bound = if is_group { most } else { most.min(wanted) };
+        job.start.most_bound = if is_group { most } else { most.min(wanted) };
         if job.life == Lifecycle::Whole {
-            job.stalled = None;
-            job.setbacks = Setbacks::default();
+            job.start.stalled = None;
+            job.start.setbacks = Setbacks::default();
         }
         Ok(())
     }
@@ -121,9 +123,13 @@ impl Refresh<'_> {
         }
         let live = self.jobs.live_members(job);
         let bound = live.iter().filter(|member| member.is_bound()).count();
-        let (size, namespace) = (job.start_size, Arc::clone(&job.key.namespace));
-        let in_the_way =
-            job.blocker.as_ref().map(|blocker| format!("; {}", blocker.text())).unwrap_or_default();
+        let (size, namespace) = (job.start.size, Arc::clone(&job.key.namespace));
+        let in_the_way = job
+            .told
+            .blocker
+            .as_ref()
+            .map(|blocker| format!("; {}", blocker.text()))
+            .unwrap_or_default();
         let ring = self.ring_of(id);
         let stalled = if ring.is_empty() {
             Stalled::new(
@@ -133,7 +139,7 @@ impl Refresh<'_> {
         } else {
             let others = ring.iter().filter_map(|other| self.jobs.all.get(other));
             let is_told = |job: &Job| {
-                job.stalled.as_ref().is_some_and(|it| it.reason == DegradedReason::MutualWait)
+                job.start.stalled.as_ref().is_some_and(|it| it.reason == DegradedReason::MutualWait)
             };
             for other in others.clone().filter(|job| !is_told(job)) {
                 self.agenda.timers.wake(Timer::Job(other.id), self.clock.now);
@@ -144,7 +150,7 @@ impl Refresh<'_> {
             Stalled::new(DegradedReason::MutualWait, text)
         };
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.stalled = Some(stalled.after(job.stalled.take()));
+            job.start.stalled = Some(stalled.after(job.start.stalled.take()));
         }
         Ok(())
     }
@@ -153,7 +159,7 @@ impl Refresh<'_> {
     /// a node where a missing pod of the one before it would fit; this gang comes before the first
     /// and after the last. It is the shortest such ring, or empty if there is none.
     fn ring_of(&mut self, id: JobId) -> Vec<JobId> {
-        let waits = |job: &&Job| job.id != id && !job.pending.is_empty();
+        let waits = |job: &&Job| job.id != id && !job.waiting.requests.is_empty();
         let mut unseen: Vec<JobId> =
             self.jobs.starting().filter(waits).map(|job| job.id).take(RING_JOBS_MAX).collect();
         let mut to_look_at = VecDeque::from([vec![id]]);

@@ -163,7 +163,7 @@ impl Refresh<'_> {
             // The job comes back behind the jobs that wait now, and delays none of them.
             self.agenda.timers.wake(Timer::Job(id), until);
             if let Some(job) = self.jobs.all.get_mut(&id) {
-                (job.queued_at, job.is_late_entrant) = (None, true);
+                (job.waiting.since, job.waiting.is_late_entrant) = (None, true);
             }
             self.jobs.block(id, BlockedReason::ReleasePaused, message);
             return Ok(Vec::new());
@@ -249,9 +249,9 @@ impl Refresh<'_> {
         let place = self.new_place(&ready);
         let job = self.jobs.all.known_mut(&id)?;
         // Another size is a new question to the graph.
-        self.agenda.queue_changed |= job.start_size != size;
-        job.start_size = size;
-        let there = ready.len() * job.stands_for;
+        self.agenda.queue_changed |= job.start.size != size;
+        job.start.size = size;
+        let there = ready.len() * job.pods.stands_for;
         if there < size {
             let (reason, held) = if gated > 0 {
                 (BlockedReason::Gated, format!(", {gated} held by gates of others"))
@@ -262,7 +262,7 @@ impl Refresh<'_> {
             self.jobs.block(id, reason, text);
             return Ok(Vec::new());
         }
-        let at = *job.queued_at.get_or_insert(place);
+        let at = *job.waiting.since.get_or_insert(place);
         job.may_queue();
         Ok(vec![(PendingRequest::Start(id), at, 0)])
     }
@@ -279,7 +279,7 @@ impl Refresh<'_> {
             .jobs
             .all
             .get(&id)
-            .filter(|job| !job.retained.is_empty() && self.jobs.is_new_start(job));
+            .filter(|job| !job.start.retained.is_empty() && self.jobs.is_new_start(job));
         let short = job.and_then(|job| {
             self.jobs.is_short_of(job, self.settings.group_grace_secs, self.clock.now)
         });
@@ -298,7 +298,7 @@ impl Refresh<'_> {
             ready.into_iter().filter(|uid| !self.slots().take_retained(id, uid)).collect();
         for (index, uid) in self.slots().without_followers(id, &left)?.into_iter().enumerate() {
             let job = self.jobs.all.known_mut(&id)?;
-            let at = *job.queued_at.get_or_insert(now);
+            let at = *job.waiting.since.get_or_insert(now);
             pending.push((
                 PendingRequest::Member(id, uid),
                 at,
@@ -321,7 +321,7 @@ impl Refresh<'_> {
             .filter_map(|uid| self.jobs.members.get(uid))
             .map(|member| member.pod.created)
             .min();
-        let queued_at = match (job.queued_at, lone) {
+        let queued_at = match (job.waiting.since, lone) {
             (Some(at), true) => Some(at),
             // A pod that waited behind a gate before could not be placed until now.
             (None, true) if !ready.is_empty() => Some(self.new_place(ready)),
@@ -339,10 +339,10 @@ impl Refresh<'_> {
         }
         if let Some(job) = self.jobs.all.get_mut(&id) {
             if queued_at.is_some() {
-                job.queued_at = queued_at;
+                job.waiting.since = queued_at;
             }
             if lone {
-                job.start_size = 1;
+                job.start.size = 1;
             }
         }
         let gate = if ready.is_empty() { self.gate_of_another(id) } else { None };
@@ -368,7 +368,7 @@ impl Refresh<'_> {
         let job = self.jobs.all.known(&id)?;
         let name = job.key.clone();
         let (in_queue, queue_priority) = (job.queue.id, self.queues.priority(job.queue.id));
-        let before = job.pending.clone();
+        let before = job.waiting.requests.clone();
         let after: BTreeSet<PendingRequest> =
             wanted.iter().map(|(pending, ..)| pending.clone()).collect();
         for gone in before.difference(&after) {
@@ -435,12 +435,13 @@ impl Refresh<'_> {
     ) -> Sound {
         let job = self.jobs.all.known_mut(&pending.job())?;
         let cause = match before {
-            None if job.is_late_entrant || job.life.is_placed() => return Ok(()),
+            None if job.waiting.is_late_entrant || job.life.is_placed() => return Ok(()),
             // The job had come before this process began, and later promises were made with it in
             // mind.
             None if self.intake.taking_over
                 && job
                     .record
+                    .seen
                     .status
                     .as_deref()
                     .is_some_and(|status| status.queued_at.is_some()) =>
@@ -449,7 +450,7 @@ impl Refresh<'_> {
             }
             None => {
                 // The pods of an elastic job come one by one, each for the first time.
-                job.is_late_entrant = job.style != Style::Elastic;
+                job.waiting.is_late_entrant = job.style != Style::Elastic;
                 Delay::Priority
             }
             Some((before, class)) => {
@@ -504,14 +505,16 @@ impl Refresh<'_> {
         if self.jobs.live(job).next().is_some() || !lifetimes::makes_no_more(self.jobs, job) {
             return Ok(());
         }
-        let failed = match &job.identity {
+        let failed = match &job.workload.identity {
             // The record has stated the end since before a restart; some of its pods may be gone by
             // now.
-            _ if job.ended_as.is_some() => job.ended_as == Some(FinishedReason::Failed),
+            _ if job.record.seen.ended_as.is_some() => {
+                job.record.seen.ended_as == Some(FinishedReason::Failed)
+            }
             Identity::Controller(namespace, uid) => {
                 self.jobs.controllers.get(namespace, uid).is_some_and(|made_by| made_by.failed)
             }
-            _ => job.failed > 0,
+            _ => job.pods.failed > 0,
         };
         let failed = failed || lifetimes::was_given_up(self.jobs, job);
         self.slots().free_retained(id);
@@ -525,16 +528,20 @@ impl Refresh<'_> {
             });
             // A restart changes neither the end of the job nor the time for which its record is
             // kept.
-            job.completed_at =
-                job.completed_at.or(job.last_end.filter(|at| *at <= wall)).or(Some(wall));
-            job.blocker = None;
+            job.record.seen.completed_at = job
+                .record
+                .seen
+                .completed_at
+                .or(job.pods.last_end.filter(|at| *at <= wall))
+                .or(Some(wall));
+            job.told.blocker = None;
             if self.intake.taking_over && matches!(job.record.stored, Stored::Absent) {
                 // The job ended too fast for a record, or its record was deleted: none is needed
                 // any more.
                 job.record.stored = Stored::Deleted;
             }
             // Pods of the same group that come later are a new job.
-            let identity = job.identity.clone();
+            let identity = job.workload.identity.clone();
             if matches!(identity, Identity::Group(_))
                 && self.jobs.index.by_identity.get(&identity) == Some(&id)
             {

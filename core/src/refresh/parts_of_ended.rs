@@ -19,7 +19,8 @@ impl Refresh<'_> {
     /// is named after the first of them, the group has ended with that pod, and the news of the
     /// pod's end is still to come.
     pub(crate) fn part_from_ended(&mut self, id: JobId) -> Sound<bool> {
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.ended_as.is_some()) else {
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.record.seen.ended_as.is_some())
+        else {
             return Ok(false);
         };
         let live = self.jobs.live_members(job);
@@ -27,8 +28,9 @@ impl Refresh<'_> {
         else {
             return Ok(false);
         };
-        let is_another = job.kind == WorkloadKind::Group
-            && names::fluxjob_name(&job.name, job.kind, &first.pod.id.uid) != *job.key.name
+        let is_another = job.workload.kind == WorkloadKind::Group
+            && names::fluxjob_name(&job.workload.name, job.workload.kind, &first.pod.id.uid)
+                != *job.key.name
             && self.records.get(&job.key).is_some_and(|object| completion_of(object).is_some());
         let is_on_its_way = |member: &&Member| {
             member.is_in_doubt(self.clock.now)
@@ -44,7 +46,7 @@ impl Refresh<'_> {
             }
             return Ok(false);
         }
-        let (key, members) = (job.key.clone(), job.members.clone());
+        let (key, members) = (job.key.clone(), job.pods.all.clone());
         tracing::info!(job = %key, "an earlier leader has put its end on record: its other pods are another group");
         let mut pods = Vec::new();
         for uid in &members {
@@ -53,9 +55,9 @@ impl Refresh<'_> {
             pods.extend(self.jobs.members.remove(uid).map(|member| member.pod));
         }
         let job = self.jobs.all.known_mut(&id)?;
-        job.members.clear();
-        job.live.clear();
-        let pending = std::mem::take(&mut job.pending);
+        job.pods.all.clear();
+        job.pods.live.clear();
+        let pending = std::mem::take(&mut job.waiting.requests);
         self.slots().free_retained(id);
         for pending in pending {
             self.promise_keeping().forget_request(&pending)?;

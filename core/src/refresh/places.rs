@@ -38,7 +38,7 @@ impl Refresh<'_> {
             QueueStanding::OtherKinds => {
                 let text = format!(
                     "FluxQueue {name} takes no {}: see its spec.workloadKinds",
-                    job.kind.as_str()
+                    job.workload.kind.as_str()
                 );
                 return Some((BlockedReason::QueueNotUsable, text));
             }
@@ -99,7 +99,10 @@ impl Refresh<'_> {
     /// Returns the message for a job without a place in a queue that already has its largest number
     /// of waiting jobs.
     pub(crate) fn kept_outside(&self, job: &Job) -> Option<String> {
-        if !job.pending.is_empty() || job.queued_at.is_some() || !self.queues.is_any_object() {
+        if !job.waiting.requests.is_empty()
+            || job.waiting.since.is_some()
+            || !self.queues.is_any_object()
+        {
             return None;
         }
         let (path, most) = self.queues.full(&job.queue.name, &job.key.namespace)?;

@@ -96,19 +96,19 @@ fn a_job_that_contradicts_itself_is_noticed() {
     type Spoil = fn(&mut Core);
     let spoil: [(&str, Spoil); 4] = [
         ("counts as the opposite", |core| {
-            core.jobs.all.values_mut().for_each(|job| job.live.clear());
+            core.jobs.all.values_mut().for_each(|job| job.pods.live.clear());
         }),
         ("is not known", |core| core.jobs.members.clear()),
         ("is not in the queue", |core| {
             for job in core.jobs.all.values_mut() {
-                job.pending.insert(PendingRequest::Start(job.id));
+                job.waiting.requests.insert(PendingRequest::Start(job.id));
             }
         }),
         ("has a seat that another pod has", |core| {
             for job in core.jobs.all.values_mut() {
-                let seats: Vec<_> = job.seats.iter().map(|(index, _)| index).collect();
+                let seats: Vec<_> = job.start.seats.iter().map(|(index, _)| index).collect();
                 for index in seats {
-                    job.seats.leave(index);
+                    job.start.seats.leave(index);
                 }
             }
         }),
@@ -139,10 +139,11 @@ fn looked_at_one_by_one(core: &Core, job: &Job) -> (usize, Option<String>) {
 #[test]
 fn a_job_of_many_pods_is_looked_at_in_parts() {
     let mut world = a_gang_and_one_that_waits();
-    let id = world.core.jobs.all.values().find(|job| job.live.len() == 3).expect("the gang").id;
+    let id =
+        world.core.jobs.all.values().find(|job| job.pods.live.len() == 3).expect("the gang").id;
     let looks = looked_at_one_by_one(&world.core, &world.core.jobs.all[&id]);
     assert_eq!(looks, (7, None), "three that are alive, three pods, and the end");
-    let last = world.core.jobs.all[&id].members.last().cloned().expect("a pod");
+    let last = world.core.jobs.all[&id].pods.all.last().cloned().expect("a pod");
     world.core.jobs.members.get_mut(&last).expect("it is known").stage = Stage::Ended;
     let (looks, contradiction) = looked_at_one_by_one(&world.core, &world.core.jobs.all[&id]);
     assert_eq!(looks, 6);

@@ -72,7 +72,7 @@ fn one_job_a_minute_is_made_anew() {
     let unknown: Uid = "unknown".into();
     for id in [next, last] {
         let job = world.core.jobs.all.get_mut(&id).expect("it is there");
-        job.members.insert(unknown.clone());
+        job.pods.all.insert(unknown.clone());
     }
     find(&mut world, Reference::Pod(unknown.clone()));
     assert_eq!(counts(&world), (1, 1));

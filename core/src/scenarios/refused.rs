@@ -393,8 +393,12 @@ fn ring(nodes: &[&'static str]) -> Vec<(fluxqueue_api::DegradedReason, String)> 
         world.pass_seconds(1);
         world.settle();
     }
-    let stalled =
-        world.core.jobs.all.values().map(|job| job.stalled.clone().expect("its time is over"));
+    let stalled = world
+        .core
+        .jobs
+        .all
+        .values()
+        .map(|job| job.start.stalled.clone().expect("its time is over"));
     stalled.map(|stalled| (stalled.reason, stalled.message)).collect()
 }
 
@@ -459,7 +463,7 @@ fn what_else_is_in_the_way_is_said_again_when_a_flux_job_is_written_again() {
     settle_but(&mut world, refused_status);
     let reasons = |world: &World| {
         let job = world.core.jobs.all.values().next().expect("the job");
-        job.blocker.as_ref().map(Blockers::reason)
+        job.told.blocker.as_ref().map(Blockers::reason)
     };
     assert_eq!(reasons(&world), Some(fluxqueue_api::BlockedReason::BindFailed));
     for _ in 0..60 {

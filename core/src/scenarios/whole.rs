@@ -215,8 +215,14 @@ fn stalled(
     world.pass_seconds(61);
     world.settle();
     let stalled = |gang: &'static str| {
-        let job = world.core.jobs.all.values().find(|job| *job.name == *gang).expect("it is there");
-        let stalled = job.stalled.clone().expect("its time is over");
+        let job = world
+            .core
+            .jobs
+            .all
+            .values()
+            .find(|job| *job.workload.name == *gang)
+            .expect("it is there");
+        let stalled = job.start.stalled.clone().expect("its time is over");
         (gang, stalled.reason, stalled.message)
     };
     ["one", "two"].map(stalled).into()

@@ -108,7 +108,7 @@ impl Sight<'_> {
             // A pod that stays alone leads no others. If a group starts with fewer pods than it
             // asks for, the others follow it.
             let asked = pod.group.as_ref().and_then(|group| group.size.as_ref().ok());
-            let is_followed = asked.is_some_and(|asked| job.start_size < *asked as usize);
+            let is_followed = asked.is_some_and(|asked| job.start.size < *asked as usize);
             let leads =
                 within == Within::One && if joins { job.style != Style::Lone } else { is_followed };
             let role = role.clone().filter(|_| is_of_role(rule));
@@ -156,9 +156,9 @@ impl Sight<'_> {
         // The wish of a slot without a pod is not known, unless its shape tells, or all pods are of
         // one template.
         let is_of_one =
-            !job.retained.is_empty() && roles::role(self.jobs, job, pod) == Some(Role::Only);
+            !job.start.retained.is_empty() && roles::role(self.jobs, job, pod) == Some(Role::Only);
         let is_alike = |slot: &&Allocation| is_of_one || slot.shape == pod.shape;
-        let of_slots = job.retained.iter().map(|slot| &slot.allocation).filter(is_alike);
+        let of_slots = job.start.retained.iter().map(|slot| &slot.allocation).filter(is_alike);
         let of_slots = of_slots.filter(|_| !matches!(rule.of, RuleScope::Slice(_)));
         let mut parts: BTreeMap<String, usize> = BTreeMap::new();
         for allocation in of_members.chain(of_slots) {

@@ -83,7 +83,7 @@ impl Sight<'_> {
     /// True if the reservation in a record is the one that this process states.
     pub(crate) fn is_said(&self, job: &Job, written: &Reservation) -> bool {
         let start = |said: &Said| said.start.map(|at| self.clock.wall(at));
-        job.said.as_ref().is_some_and(|said| is_as_written(said, start(said), written))
+        job.told.promise.as_ref().is_some_and(|said| is_as_written(said, start(said), written))
     }
 
     /// Returns the time until which the record of a job that ended at `completed_at` is kept.
@@ -120,7 +120,7 @@ impl Sight<'_> {
         let differs = |member: &Member| {
             self.planner.cluster.neighbours().stance(&member.pod) != member.stance
         };
-        job.pending.iter().any(|pending| asking.pods(pending).into_iter().any(differs))
+        job.waiting.requests.iter().any(|pending| asking.pods(pending).into_iter().any(differs))
     }
 
     /// True if a known node moves to other parts of levels.

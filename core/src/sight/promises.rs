@@ -35,7 +35,7 @@ impl Sight<'_> {
         self.planner
             .promises
             .passed_by_since_of(job.id, place)
-            .filter(|_| !job.pending.is_empty() || may_wait_again)
+            .filter(|_| !job.waiting.requests.is_empty() || may_wait_again)
     }
 
     /// Returns the nodes that are held for the first of a job's requests that holds some.

@@ -61,13 +61,13 @@ impl Slots<'_> {
         let (at, pod_set) = match seating {
             Seating::At(at) => (at, 0),
             Seating::Free { pod_set } => {
-                (job.seats.next_free(pod_set, index, &job.retained_seats()), pod_set)
+                (job.start.seats.next_free(pod_set, index, &job.retained_seats()), pod_set)
             }
         };
-        let before = job.seats.version();
-        job.seats.take(at, pod_set, &node, uid);
-        if job.seats.version() != before {
-            job.seats.placed_by(Some(self.records.epoch));
+        let before = job.start.seats.version();
+        job.start.seats.take(at, pod_set, &node, uid);
+        if job.start.seats.version() != before {
+            job.start.seats.placed_by(Some(self.records.epoch));
         }
         self.jobs.members.known_mut(uid)?.seat = Some(at);
         Ok(())
@@ -82,7 +82,7 @@ impl Slots<'_> {
         self.jobs.members.known_mut(uid)?.stage = Stage::Waiting;
         self.note_volumes(uid);
         if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
-            job.seats.leave(seat);
+            job.start.seats.leave(seat);
         }
         self.withdraw_nomination(uid)?;
         self.agenda.touched.insert(id);
@@ -113,7 +113,7 @@ impl Slots<'_> {
             member.stage = Stage::Bound(allocation);
         }
         if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
-            job.seats.follow(seat, node);
+            job.start.seats.follow(seat, node);
         }
         Ok(())
     }
@@ -246,18 +246,18 @@ impl Slots<'_> {
     pub(crate) fn trim_retained(&mut self, id: JobId) -> Sound {
         let now = self.clock.now;
         let job = self.jobs.all.known_mut(&id)?;
-        if job.retained.is_empty() {
+        if job.start.retained.is_empty() {
             self.jobs.retaining.remove(&id);
             return Ok(());
         }
         let (expired, retained): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut job.retained).into_iter().partition(|slot| slot.until <= now);
-        job.retained = retained;
+            std::mem::take(&mut job.start.retained).into_iter().partition(|slot| slot.until <= now);
+        job.start.retained = retained;
         self.free_allocations(expired.into_iter().map(|slot| slot.allocation));
         let job = self.jobs.all.known(&id)?;
-        let succeeded = job.succeeded;
+        let succeeded = job.pods.succeeded;
         let mut room: BTreeMap<Uid, usize> = BTreeMap::new();
-        for slot in &job.retained {
+        for slot in &job.start.retained {
             if room.contains_key(&slot.controller) {
                 continue;
             }
@@ -278,18 +278,21 @@ impl Slots<'_> {
         }
         let job = self.jobs.all.known_mut(&id)?;
         let mut surplus = Vec::new();
-        for slot in std::mem::take(&mut job.retained) {
+        for slot in std::mem::take(&mut job.start.retained) {
             match room.get_mut(&slot.controller) {
                 Some(left) if *left > 0 => {
                     *left -= 1;
-                    job.retained.push(slot);
+                    job.start.retained.push(slot);
                 }
                 _ => surplus.push(slot.allocation),
             }
         }
         self.free_allocations(surplus);
-        if let Some(next) =
-            self.jobs.all.get(&id).and_then(|job| job.retained.iter().map(|slot| slot.until).min())
+        if let Some(next) = self
+            .jobs
+            .all
+            .get(&id)
+            .and_then(|job| job.start.retained.iter().map(|slot| slot.until).min())
         {
             self.agenda.timers.wake(Timer::Job(id), next);
         }
@@ -301,7 +304,7 @@ impl Slots<'_> {
         let until = slot.until;
         self.planner.ledger.turn_out(&mut self.planner.cluster, &slot.allocation);
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.retained.push(slot);
+            job.start.retained.push(slot);
             self.jobs.retaining.insert(id);
         }
         self.agenda.timers.wake(Timer::Job(id), until);
@@ -312,13 +315,13 @@ impl Slots<'_> {
         let Some(member) = self.jobs.members.get(uid) else { return false };
         let pod = Arc::clone(&member.pod);
         let Some(job) = self.jobs.all.get(&id) else { return false };
-        let found = job.retained.iter().position(|slot| {
+        let found = job.start.retained.iter().position(|slot| {
             slot.is_for(&pod)
                 && self.planner.cluster.judge_neighbours(slot.allocation.rank, &pod).is_none()
         });
         let Some(at) = found else { return false };
         let Some(job) = self.jobs.all.get_mut(&id) else { return false };
-        let mut slot = job.retained.remove(at);
+        let mut slot = job.start.retained.remove(at);
         self.agenda.gauges.slots_passed_on += 1;
         // The pod gets its own time, also if it follows one that was to end earlier.
         let own = self.jobs.all.get(&id).map_or(pod.lifetime, |job| {

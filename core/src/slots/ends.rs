@@ -23,7 +23,7 @@ impl Slots<'_> {
         let namespace = &*job.key.namespace;
         let said = self.said_queue(job);
         let on_record =
-            || job.record.status.as_deref().and_then(|status| status.queue_name.as_deref());
+            || job.record.seen.status.as_deref().and_then(|status| status.queue_name.as_deref());
         // Without pods, the last known queue counts.
         let has_pods = self.jobs.live(job).next().is_some();
         let last = || Some(&*job.queue.name).filter(|name| !name.is_empty()).or_else(on_record);
@@ -33,16 +33,18 @@ impl Slots<'_> {
         let name = charged.as_deref().or_else(wished);
         let name = name.unwrap_or_else(|| {
             let services = Some(names::QUEUE_SERVICES).filter(|services| {
-                let standing = self.queues.standing(services, namespace, job.kind);
+                let standing = self.queues.standing(services, namespace, job.workload.kind);
                 standing.gives_place() && self.is_service(job)
             });
             services.unwrap_or_else(|| self.queues.default_of(namespace))
         });
         let (standing, walltimes) =
-            (self.queues.standing(name, namespace, job.kind), self.queues.walltimes(name));
+            (self.queues.standing(name, namespace, job.workload.kind), self.queues.walltimes(name));
         // A place in the queue is kept over a restart, and when the queue is deleted.
         let had_place = job.queue.had_place && *job.queue.name == *name
-            || job.queue.name.is_empty() && job.queued_at.is_some() && on_record() == Some(name);
+            || job.queue.name.is_empty()
+                && job.waiting.since.is_some()
+                && on_record() == Some(name);
         let had_place = had_place || standing.gives_place();
         let name =
             if *job.queue.name == *name { Arc::clone(&job.queue.name) } else { Arc::from(name) };
@@ -62,7 +64,7 @@ impl Slots<'_> {
     /// ends later by that, jobs with promises behind it are informed of this cause.
     pub(crate) fn plan_ends_of(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        let live: Vec<Uid> = job.live.values().cloned().collect();
+        let live: Vec<Uid> = job.pods.live.values().cloned().collect();
         for uid in live {
             self.plan_end_by_wish(id, &uid)?;
         }
@@ -100,6 +102,7 @@ impl Slots<'_> {
         let Some(first) = self.jobs.live(job).next() else {
             let on_record = || {
                 job.record
+                    .seen
                     .status
                     .as_deref()?
                     .workload

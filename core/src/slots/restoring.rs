@@ -35,20 +35,20 @@ impl Slots<'_> {
             // Its pods queue one by one, and may go on after its end.
             return Ok(());
         }
-        if queued_at.is_some() && job.queued_at != queued_at {
-            job.queued_at = queued_at;
+        if queued_at.is_some() && job.waiting.since != queued_at {
+            job.waiting.since = queued_at;
             self.agenda.touched.insert(id);
         }
         if !status.placement.is_empty() && job.style == Style::Gang && !job.writes_ahead() {
-            job.seats.note_on_record(true);
+            job.start.seats.note_on_record(true);
             self.withdraw(id, "an earlier leader has placed it since", Setback::LostRace)?;
         }
         let job = self.jobs.all.known_mut(&id)?;
         let Some(end) = ended_as(status) else { return Ok(()) };
         let completed_at = status.completion_time.as_ref().map(time_of);
-        if job.ended_as.is_none() || job.completed_at != completed_at {
-            job.ended_as = Some(end);
-            job.completed_at = completed_at;
+        if job.record.seen.ended_as.is_none() || job.record.seen.completed_at != completed_at {
+            job.record.seen.ended_as = Some(end);
+            job.record.seen.completed_at = completed_at;
             if job.is_finished() {
                 job.life = Lifecycle::Finished(end);
             }
@@ -65,7 +65,7 @@ impl Slots<'_> {
             return Ok(());
         }
         let counted = self.jobs.counted(job);
-        let had_begun = job.record.status.as_deref().is_some_and(is_scheduled);
+        let had_begun = job.record.seen.status.as_deref().is_some_and(is_scheduled);
         let was_left =
             self.jobs.live(job).any(Member::is_bound) || (had_begun && !counted.is_empty());
         if was_left && !counted.iter().any(|member| member.is_bound()) {
@@ -82,6 +82,7 @@ impl Slots<'_> {
             .collect();
         let written = job
             .record
+            .seen
             .status
             .as_deref()
             .map(|status| status.placement.as_slice())
@@ -99,20 +100,25 @@ impl Slots<'_> {
         let (now, wanted) = (self.clock.now, self.jobs.wanted(job));
         let bound_on_record = job
             .record
+            .seen
             .status
             .as_deref()
             .map_or(0, |status| usize::try_from(status.bound).unwrap_or(0));
-        let says_degraded = job.record.status.as_deref().is_some_and(|status| {
+        let says_degraded = job.record.seen.status.as_deref().is_some_and(|status| {
             conditions::of_type(&status.conditions, ConditionType::Degraded)
                 .is_some_and(|it| it.status == "True")
         });
-        let most_on_record =
-            job.record.status.as_deref().and_then(|status| record::most_bound(&status.conditions));
-        let nodes_total = job.record.status.as_deref().map_or(0, |status| status.total);
-        let stalled = job.record.status.as_deref().and_then(stall_on_record);
+        let most_on_record = job
+            .record
+            .seen
+            .status
+            .as_deref()
+            .and_then(|status| record::most_bound(&status.conditions));
+        let nodes_total = job.record.seen.status.as_deref().map_or(0, |status| status.total);
+        let stalled = job.record.seen.status.as_deref().and_then(stall_on_record);
         // A gang that another client began, or that has given seats up, is not whole with its
         // present seats.
-        let is_group = matches!(job.identity, Identity::Group(_));
+        let is_group = matches!(job.workload.identity, Identity::Group(_));
         let size =
             || wanted.max(self.sight().start_size_now(job).filter(|_| is_group).unwrap_or(0));
         let stalled_size = match &stalled {
@@ -125,21 +131,22 @@ impl Slots<'_> {
         // The gang was whole if its record says that it runs, even if it has lost pods since. It
         // was not if the record says that only because none of its pods is left, and also that it
         // did not become whole in time.
-        let ran = stalled.is_none() && job.record.status.as_deref().is_some_and(is_scheduled);
+        let ran = stalled.is_none() && job.record.seen.status.as_deref().is_some_and(is_scheduled);
         if seats.is_empty() {
             // The job was not written ahead: it has started if any of its pods runs.
             if !bound.is_empty() {
                 let whole = ran || bound.len() >= wanted;
                 job.life =
                     if whole { Lifecycle::Whole } else { Lifecycle::Starting { since: now } };
-                job.start_size = if whole { 1 } else { wanted };
+                job.start.size = if whole { 1 } else { wanted };
             }
             return Ok(());
         }
         // After the end, the record is all that is kept.
-        let has_ended = job.is_finished() || (job.ended_as.is_some() && job.live.is_empty());
+        let has_ended =
+            job.is_finished() || (job.record.seen.ended_as.is_some() && job.pods.live.is_empty());
         if !has_ended {
-            job.start_size = seats.len().max(stalled_size);
+            job.start.size = seats.len().max(stalled_size);
             // A gang that never became whole has not become whole by the loss of its missing pods.
             let all_left_are_bound =
                 i32::try_from(bound.len()).is_ok_and(|n| n >= nodes_total && n > 0);
@@ -153,14 +160,14 @@ impl Slots<'_> {
             };
         }
         if job.life != Lifecycle::Whole {
-            job.stalled = stalled;
+            job.start.stalled = stalled;
         }
-        job.most_bound = match (most_on_record, says_degraded) {
+        job.start.most_bound = match (most_on_record, says_degraded) {
             (Some(most), _) => most,
             (None, true) => seats.len(),
             (None, false) => bound_on_record.max(bound.len()),
         };
-        job.seats.restore(seats);
+        job.start.seats.restore(seats);
         for (uid, node, index) in bound {
             self.seat_bound(id, &uid, &node, index)?;
         }
@@ -171,10 +178,11 @@ impl Slots<'_> {
         if job.life != Lifecycle::Placed {
             return Ok(());
         }
-        let empty = job.seats.empty().count();
+        let empty = job.start.seats.empty().count();
         // If none of its pods is left, there is no slot to take back.
-        if empty > 0 && !job.live.is_empty() {
-            let why = format!("{empty} of its {} seats cannot be used any more", job.seats.len());
+        if empty > 0 && !job.pods.live.is_empty() {
+            let why =
+                format!("{empty} of its {} seats cannot be used any more", job.start.seats.len());
             self.withdraw(id, &why, Setback::LostRace)?;
         }
         Ok(())
@@ -188,7 +196,7 @@ impl Slots<'_> {
         elsewhere: &BTreeMap<Uid, usize>,
     ) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        let Identity::Controller(namespace, uid) = &job.identity else { return Ok(()) };
+        let Identity::Controller(namespace, uid) = &job.workload.identity else { return Ok(()) };
         let made_by = self.jobs.controllers.get(namespace, uid);
         let Some(made_by) = made_by.filter(|made_by| made_by.kind == OwnerKind::Job) else {
             return Ok(());
@@ -200,11 +208,16 @@ impl Slots<'_> {
         let there =
             self.jobs.live_members(job).len() + elsewhere.get(&controller).copied().unwrap_or(0);
         let missing = self.jobs.wanted(job).saturating_sub(there);
-        let seats: Vec<(PodIndex, NodeName)> =
-            job.seats.empty().take(missing).map(|(at, seat)| (at, seat.node().clone())).collect();
+        let seats: Vec<(PodIndex, NodeName)> = job
+            .start
+            .seats
+            .empty()
+            .take(missing)
+            .map(|(at, seat)| (at, seat.node().clone()))
+            .collect();
         // A slot was retained from the end of its pod, if that is known.
         let left_at = |node: &NodeName| {
-            let members = job.members.iter().filter_map(|uid| self.jobs.members.get(uid));
+            let members = job.pods.all.iter().filter_map(|uid| self.jobs.members.get(uid));
             let left = members.filter(|member| {
                 member.stage.has_ended() && member.pod.node.as_ref() == Some(node)
             });
@@ -212,7 +225,7 @@ impl Slots<'_> {
         };
         // If the clock was set back, that end may be in the future: then its age is not known, and
         // each process would count from its own start.
-        let keep_secs = self.settings.slot_keep_secs_after(job.failed.saturating_sub(1));
+        let keep_secs = self.settings.slot_keep_secs_after(job.pods.failed.saturating_sub(1));
         let is_over = |node: &NodeName| {
             left_at(node).is_some_and(|at| {
                 at.plus_secs(keep_secs) <= self.clock.now
@@ -221,7 +234,8 @@ impl Slots<'_> {
         };
         let seats: Vec<_> = seats.into_iter().filter(|(_, node)| !is_over(node)).collect();
         let Some(pod) = job
-            .members
+            .pods
+            .all
             .iter()
             .find_map(|uid| self.jobs.members.get(uid))
             .map(|m| Arc::clone(&m.pod))
@@ -269,7 +283,7 @@ impl Slots<'_> {
             .filter(|member| member.is_ready(names::GATE) && job.counts(member))
             .filter(|member| job.life != Lifecycle::Whole || is_retained_for(&member.pod))
             // A pod that still waits after its gang has reported a stall waits in the queue.
-            .filter(|_| job.stalled.is_none())
+            .filter(|_| job.start.stalled.is_none())
             .map(|member| member.pod.id.uid.clone())
             .collect();
         let mut reseated = Vec::new();
@@ -277,8 +291,9 @@ impl Slots<'_> {
             let job = self.jobs.all.known(&id)?;
             let member = self.jobs.members.known(&uid)?;
             let pod = Arc::clone(&member.pod);
-            let own = pod.completion_index.and_then(|number| job.seats.empty_of_number(number));
-            let Some((at, seat)) = own.or_else(|| job.seats.empty().next()) else { break };
+            let own =
+                pod.completion_index.and_then(|number| job.start.seats.empty_of_number(number));
+            let Some((at, seat)) = own.or_else(|| job.start.seats.empty().next()) else { break };
             let node = seat.node().clone();
             let terms = (self.lifetime(&pod, id), self.sight().tenancy(&pod, id));
             // The node of the seat may be gone.
@@ -343,8 +358,8 @@ impl Slots<'_> {
         index: Option<u32>,
     ) -> Sound {
         let job = self.jobs.all.known_mut(&id)?;
-        let at = job.seats.next_free_on(node, index, &job.retained_seats());
-        job.seats.take(at, 0, node, uid);
+        let at = job.start.seats.next_free_on(node, index, &job.retained_seats());
+        job.start.seats.take(at, 0, node, uid);
         if let Some(member) = self.jobs.members.get_mut(uid) {
             member.seat = Some(at);
         }

@@ -53,7 +53,7 @@ impl Slots<'_> {
         self.agenda.watch_end(uid, booked);
         if let (Some(seat), Some(node), Some(job)) = (seat, node, self.jobs.all.get_mut(&id)) {
             // The record follows the pod's actual node.
-            job.seats.follow(seat, &node);
+            job.start.seats.follow(seat, &node);
         }
         self.note_volumes(uid);
         if was_waiting || (was_bound && had_nothing) {
@@ -76,7 +76,7 @@ impl Slots<'_> {
             return Ok(());
         }
         if let Some(job) = self.jobs.all.get_mut(&member.job) {
-            job.live.remove(&PodOrder::of(&member.pod));
+            job.pods.live.remove(&PodOrder::of(&member.pod));
         }
         let was_bound = member.stage.is_bound();
         let had_slot = member.stage.is_unsent();
@@ -101,25 +101,29 @@ impl Slots<'_> {
             return Ok(());
         };
         match cause {
-            Cause::Succeeded => job.succeeded += 1,
-            Cause::Failed | Cause::Refused | Cause::Disrupted => job.failed += 1,
+            Cause::Succeeded => job.pods.succeeded += 1,
+            Cause::Failed | Cause::Refused | Cause::Disrupted => job.pods.failed += 1,
             Cause::Deleted => {}
         }
-        job.last_end = job.last_end.max(pod.ended);
+        job.pods.last_end = job.pods.last_end.max(pod.ended);
         if cause != Cause::Deleted
             && pod.node.is_some()
             && matches!(job.life, Lifecycle::Starting { .. })
         {
-            job.ended_early += 1;
+            job.start.ended_early += 1;
         }
         if pod.deleting && was_bound {
-            job.left_at = self.clock.now;
+            job.pods.left_at = self.clock.now;
         }
         if let Some(seat) = seat {
-            job.seats.leave(seat);
+            job.start.seats.leave(seat);
         }
-        let (is_gang, failed_before, life, writes_ahead) =
-            (job.style == Style::Gang, job.failed.saturating_sub(1), job.life, job.writes_ahead());
+        let (is_gang, failed_before, life, writes_ahead) = (
+            job.style == Style::Gang,
+            job.pods.failed.saturating_sub(1),
+            job.life,
+            job.writes_ahead(),
+        );
         // Pods that are stopped together are followed by a new start.
         let others_run = || {
             self.jobs

@@ -38,19 +38,19 @@ impl Slots<'_> {
         if let Some(job) = self.jobs.all.get_mut(&id) {
             // While a placed gang has not begun, other pods may join it and start: its promise
             // stands until the gang begins.
-            job.promised_before = kept.or(job.promised_before.take());
+            job.start.promised_before = kept.or(job.start.promised_before.take());
         }
         self.promise_keeping().forget_promise(pending);
         self.note_start_on(id, request, &slots);
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.pending.remove(pending);
-            job.expected = Expected::default();
-            job.position = None;
+            job.waiting.requests.remove(pending);
+            job.waiting.expected = Expected::default();
+            job.waiting.position = None;
             if matches!(pending, PendingRequest::Start(_)) {
                 job.life = Lifecycle::Placed;
             }
-            let blocker = job.blocker.take();
-            job.blocker = blocker.filter(|blocker| job.says_until_it_begins(blocker.reason()));
+            let blocker = job.told.blocker.take();
+            job.told.blocker = blocker.filter(|blocker| job.says_until_it_begins(blocker.reason()));
         }
         let are_alike = self.jobs.tell_stand_ins_apart(id);
         let mut numbers = 0..;
@@ -87,8 +87,8 @@ impl Slots<'_> {
 
     /// Notes that the first pod of a job is on its node, since this time by the API server's clock.
     pub(crate) fn note_start(&mut self, id: JobId, started: Time) -> Sound {
-        if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.started_at.is_none()) {
-            job.started_at = Some(started);
+        if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.start.at.is_none()) {
+            job.start.at = Some(started);
             self.count_start(id, started)?;
         }
         Ok(())
@@ -99,9 +99,10 @@ impl Slots<'_> {
     fn count_start(&mut self, id: JobId, started: Time) -> Sound {
         let job = self.jobs.all.known(&id)?;
         let queue = self.queues.name(job.queue.id);
-        let waited = started.0 - job.queued_at.unwrap_or(started).0;
+        let waited = started.0 - job.waiting.since.unwrap_or(started).0;
         self.agenda.gauges.waits.observe(queue, waited);
-        let said = job.record.status.as_deref().and_then(|status| status.start_estimates.as_ref());
+        let said =
+            job.record.seen.status.as_deref().and_then(|status| status.start_estimates.as_ref());
         let Some(StartEstimates { first, promised, .. }) = said else { return Ok(()) };
         let later = |than: &MicroTime| started.0 - time_of(than).0;
         if let Some(first) = first {
@@ -137,7 +138,7 @@ impl Slots<'_> {
 
     /// Returns the promise in the record of a job, if it has a date.
     fn said_before(&self, job: &Job) -> Option<Kept> {
-        let said = job.said.as_ref()?;
+        let said = job.told.promise.as_ref()?;
         Some(Kept { start: said.start?.seconds(), nodes: self.sight().nodes_of(&said.nodes) })
     }
 }

@@ -76,7 +76,7 @@ pub(crate) fn choose_volumes(cluster: &mut Cluster, job: &Job, pod: &Pod, node: 
         return;
     }
     let alone = BTreeSet::new();
-    let together = if job.style == Style::Gang { &job.members } else { &alone };
+    let together = if job.style == Style::Gang { &job.pods.all } else { &alone };
     if let Some(node) = cluster.rank(node).and_then(|rank| cluster.node(rank)).cloned() {
         // If the volumes cannot be had there, the pod does not fit when its turn comes.
         cluster.volumes_mut().choose(&[(uid.clone(), node)], together);

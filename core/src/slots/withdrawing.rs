@@ -32,9 +32,8 @@ impl Slots<'_> {
         if job.style != Style::Gang || !job.life.is_placed() || !self.jobs.is_new_start(job) {
             return Ok(());
         }
-        let (unsent, life, has_started) =
-            (self.jobs.unsent(job), job.life, job.started_at.is_some());
-        if !job.retained.is_empty() {
+        let (unsent, life, has_started) = (self.jobs.unsent(job), job.life, job.start.at.is_some());
+        if !job.start.retained.is_empty() {
             // The pods start in the slots that are retained for them, if each has one and all pods
             // exist; else they start where there is room for all. Pods with slots do not begin
             // without a pod that is yet to replace one that has ended.
@@ -78,7 +77,7 @@ impl Slots<'_> {
             .jobs
             .all
             .get_mut(&id)
-            .map(|job| std::mem::take(&mut job.retained))
+            .map(|job| std::mem::take(&mut job.start.retained))
             .unwrap_or_default();
         self.free_allocations(retained.into_iter().map(|slot| slot.allocation));
     }
@@ -110,7 +109,7 @@ impl Slots<'_> {
         let now = self.clock.now;
         self.jobs.forget_start(id)?;
         let job = self.jobs.all.known_mut(&id)?;
-        let pause = job.setbacks.count(setback, now, FirstPause::OneSecond);
+        let pause = job.start.setbacks.count(setback, now, FirstPause::OneSecond);
         tracing::info!(job = %job.key, why, pause_millis = pause, "a placement is withdrawn before its first Binding");
         let (reason, text) = match setback {
             Setback::Refused => (BlockedReason::BindFailed, why.to_owned()),

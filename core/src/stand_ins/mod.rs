@@ -101,10 +101,12 @@ impl StandIns<'_> {
             (SuspensionPhase::Released { at }, Suspended::No) if self.intake.taking_over => {
                 // An earlier process has given its place back, if its pods are not there yet.
                 let over = self.time_of_release(*at).plus_secs(self.settings.suspend_hold_secs);
-                let (pods, there) =
-                    (grouping::wants(&made_by, 0) as usize, known.map_or(0, |job| job.live.len()));
+                let (pods, there) = (
+                    grouping::wants(&made_by, 0) as usize,
+                    known.map_or(0, |job| job.pods.live.len()),
+                );
                 let has_run =
-                    made_by.succeeded > 0 || known.is_some_and(|job| job.started_at.is_some());
+                    made_by.succeeded > 0 || known.is_some_and(|job| job.start.at.is_some());
                 if there < pods && !has_run && self.jobs.releases.count(uid) {
                     let (namespace, pause) =
                         (&made_by.id.key.namespace, self.settings.release_pause_secs);
@@ -158,7 +160,7 @@ impl StandIns<'_> {
             self.jobs.index.by_identity.get(&identity).and_then(|id| self.jobs.all.get_mut(id));
         if let Some(job) = job {
             job.suspended = state;
-            job.stands_for = if has_place { 1 } else { (count as usize).max(1) };
+            job.pods.stands_for = if has_place { 1 } else { (count as usize).max(1) };
         }
         Ok(())
     }
@@ -193,7 +195,7 @@ impl StandIns<'_> {
     /// Decides on the stand-ins of a job, by the present state.
     pub(crate) fn look_at_stand_ins(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        let Identity::Controller(namespace, uid) = &job.identity else { return Ok(()) };
+        let Identity::Controller(namespace, uid) = &job.workload.identity else { return Ok(()) };
         let counts = |made_by: &&Arc<Controller>| {
             self.queues.suspends_jobs(&made_by.id.key.namespace) == Some(true)
         };
@@ -225,7 +227,7 @@ impl StandIns<'_> {
         }
         if matches!(job.suspended, Suspended::Waits(_))
             && !job.life.is_placed()
-            && job.stands_for == 1
+            && job.pods.stands_for == 1
         {
             // The job may have had a place: one stand-in represents all pods again.
             let uid = uid.clone();
@@ -298,12 +300,12 @@ impl StandIns<'_> {
             .count();
         if job.life != Lifecycle::Placed {
             self.dismiss(id)?;
-        } else if own >= job.seats.len() {
+        } else if own >= job.start.seats.len() {
             self.take_over(id)?;
         } else if self.clock.now >= until {
             let why = format!(
                 "{own} of {} pods were there {hold_secs} s after its release",
-                job.seats.len()
+                job.start.seats.len()
             );
             self.slots().withdraw(id, &why, Setback::Changed)?;
             self.note_failed_release(id, until);
@@ -319,12 +321,12 @@ impl StandIns<'_> {
     /// the room that the stand-ins held.
     fn take_over(&mut self, id: JobId) -> Sound {
         if let Some(job) = self.jobs.all.get(&id) {
-            self.jobs.releases.note_done(&job.key.namespace, job.seats.len());
+            self.jobs.releases.note_done(&job.key.namespace, job.start.seats.len());
         }
         self.remove_stand_ins(id)?;
         self.slots().reseat_waiting(id)?;
         let job = self.jobs.all.known(&id)?;
-        let left = job.seats.empty().count();
+        let left = job.start.seats.empty().count();
         let pods = self.jobs.unsent(job);
         let misfit = match left {
             0 => self.binding().misfit(id, &pods),
@@ -377,8 +379,8 @@ impl StandIns<'_> {
     /// other Jobs there that wait without pods give their promises and places back for a while.
     fn note_failed_release(&mut self, id: JobId, at: Time) {
         let charged = self.jobs.all.get(&id).and_then(|job| {
-            let Identity::Controller(namespace, uid) = &job.identity else { return None };
-            Some((Arc::clone(namespace), uid.clone(), job.seats.len().max(job.start_size)))
+            let Identity::Controller(namespace, uid) = &job.workload.identity else { return None };
+            Some((Arc::clone(namespace), uid.clone(), job.start.seats.len().max(job.start.size)))
         });
         if let Some((namespace, uid, pods)) = charged
             && (self.jobs.controllers.get(&namespace, &uid).is_none()

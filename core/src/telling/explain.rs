@@ -186,30 +186,31 @@ impl Telling<'_> {
         let expected = (!self.planner.ledger.can_be_copied())
             .then(|| Expected::found(estimate, self.clock.now));
         let job = self.jobs.all.known_mut(&id)?;
-        if job.position.is_none() && self.planner.queue.len_of(job.queue.id) <= COUNTED_MAX {
-            job.position = self
+        if job.waiting.position.is_none() && self.planner.queue.len_of(job.queue.id) <= COUNTED_MAX
+        {
+            job.waiting.position = self
                 .reporting
                 .positions
                 .in_queue(&self.planner.queue, job.queue.id)
                 .get(&id)
                 .copied();
         }
-        job.expected = expected.unwrap_or(job.expected);
-        if job.blocker.as_ref() != Some(&blockers) {
-            job.blocker = Some(blockers);
+        job.waiting.expected = expected.unwrap_or(job.waiting.expected);
+        if job.told.blocker.as_ref() != Some(&blockers) {
+            job.told.blocker = Some(blockers);
             // A job that has begun shows its blockers in another condition too.
-            if job.stalled.is_some() {
+            if job.start.stalled.is_some() {
                 self.agenda.touched.insert(id);
             }
         }
-        job.blocked_request = Some(first.clone());
+        job.told.blocked_request = Some(first.clone());
         self.agenda.dirty.insert(id);
         Ok(())
     }
 
     /// Reports the reasons of a job's first request, if another request is the first now.
     pub(crate) fn look_at_first(&mut self, id: JobId) -> Sound {
-        let known = self.jobs.all.get(&id).and_then(|job| job.blocked_request.as_ref());
+        let known = self.jobs.all.get(&id).and_then(|job| job.told.blocked_request.as_ref());
         let Some(first) = self
             .planner
             .queue
@@ -253,18 +254,18 @@ impl Telling<'_> {
     /// no news. They stay until this process finds other blockers than it found first.
     fn inherit(&mut self, id: JobId, found: Blockers) -> Blockers {
         let Some(job) = self.jobs.all.get_mut(&id) else { return found };
-        let status = job.record.status.as_deref().filter(|_| job.blocker.is_none());
+        let status = job.record.seen.status.as_deref().filter(|_| job.told.blocker.is_none());
         let said = status.and_then(|status| Blockers::of(status.blocked_by.clone()));
         if let Some(said) = said.filter(|said| said.have_reasons_of(&found)) {
-            job.found_first = Some(found);
+            job.told.found_first = Some(found);
             return said;
         }
-        if job.found_first.as_ref() == Some(&found)
-            && let Some(blocker) = job.blocker.clone()
+        if job.told.found_first.as_ref() == Some(&found)
+            && let Some(blocker) = job.told.blocker.clone()
         {
             return blocker;
         }
-        job.found_first = None;
+        job.told.found_first = None;
         found
     }
 
@@ -392,8 +393,8 @@ impl Telling<'_> {
         for queue in self.planner.queue.queues() {
             for (id, position) in self.reporting.positions.in_queue(&self.planner.queue, queue) {
                 let job = self.jobs.all.known_mut(id)?;
-                if job.position != Some(*position) {
-                    job.position = Some(*position);
+                if job.waiting.position != Some(*position) {
+                    job.waiting.position = Some(*position);
                     self.agenda.dirty.insert(*id);
                 }
             }

@@ -85,7 +85,7 @@ impl WriteAhead<'_> {
                 job.record.uid().map(|uid| ObjectRef { key: job.key.clone(), uid: uid.clone() });
             let pod = self.jobs.live(job).find(|member| !member.pod.stands_in);
             let pod = pod.map(|member| Subject::Pod(member.pod.id.clone()));
-            let reporter = Arc::clone(&job.reporter);
+            let reporter = Arc::clone(&job.workload.reporter);
             for subject in record.map(Subject::FluxJob).into_iter().chain(pod).collect::<Vec<_>>() {
                 let reason = EventReason::RecordUnanswered.as_str();
                 self.agenda.note(

@@ -52,23 +52,25 @@ impl WriteAhead<'_> {
         owed: &mut Option<Vec<Owed>>,
     ) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        if job.said.is_none() && job.pending.is_empty() {
+        if job.told.promise.is_none() && job.waiting.requests.is_empty() {
             return Ok(());
         }
         let actual = self.promise_of(job);
         let start = |said: &Option<Said>| said.as_ref().and_then(|said| said.start);
-        let is_better = match (start(&job.said), start(&actual)) {
+        let is_better = match (start(&job.told.promise), start(&actual)) {
             (Some(before), Some(now)) => now <= before,
             _ => false,
         };
-        let due = job.said_at.plus_millis(IMPROVEMENT_MILLIS);
-        if job.said == actual || (is_better && !job.must_say && self.clock.now < due) {
-            if job.said != actual {
+        let due = job.told.promised_at.plus_millis(IMPROVEMENT_MILLIS);
+        if job.told.promise == actual
+            || (is_better && !job.told.is_promise_due && self.clock.now < due)
+        {
+            if job.told.promise != actual {
                 self.agenda.timers.wake(Timer::Job(id), due);
             }
             return Ok(());
         }
-        let must_say = job.must_say || (actual.is_some() && !is_better);
+        let must_say = job.told.is_promise_due || (actual.is_some() && !is_better);
         if let Some(said) = &actual
             && self.comes_after_others(id, said, must_say, owed)
         {
@@ -76,8 +78,8 @@ impl WriteAhead<'_> {
             return Ok(());
         }
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.must_say = must_say;
-            (job.said, job.said_at) = (actual, self.clock.now);
+            job.told.is_promise_due = must_say;
+            (job.told.promise, job.told.promised_at) = (actual, self.clock.now);
         }
         Ok(())
     }
@@ -98,7 +100,8 @@ impl WriteAhead<'_> {
         else {
             return false;
         };
-        let written = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
+        let written =
+            job.record.seen.status.as_deref().and_then(|status| status.reservation.as_ref());
         let is_news = written.is_none_or(|written| {
             !is_as_written(said, said.start.map(|at| self.clock.wall(at)), written)
         });
@@ -151,21 +154,21 @@ impl WriteAhead<'_> {
     /// Lets a job's record be written as soon as possible.
     fn hurry(&mut self, id: JobId, must_say: bool) {
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.said_at = Time(0);
-            job.must_say |= must_say;
+            job.told.promised_at = Time(0);
+            job.told.is_promise_due |= must_say;
         }
     }
 
     /// True if the new promise breaks the one that a job has on record.
     fn is_broken(&self, job: &Job, said: &Said) -> bool {
         let start = |said: &Said| said.start;
-        let before = job.said.as_ref().map_or_else(|| start(&self.written(job)?), start);
+        let before = job.told.promise.as_ref().map_or_else(|| start(&self.written(job)?), start);
         before.zip(said.start).is_some_and(|(before, now)| now > before.plus_secs(PUT_OFF_SECONDS))
     }
 
     /// Returns the promise that a job has on record.
     pub(crate) fn written(&self, job: &Job) -> Option<Said> {
-        let written = job.record.status.as_deref()?.reservation.as_ref()?;
+        let written = job.record.seen.status.as_deref()?.reservation.as_ref()?;
         let start = written.start.as_ref().map(|at| self.clock.core(time_of(at)));
         Some(Said { start, nodes: written.nodes.clone() })
     }
@@ -176,13 +179,14 @@ impl WriteAhead<'_> {
         let job = self.jobs.all.known(&id)?;
         if self.is_broken(job, said) {
             if let Some(job) = self.jobs.all.get_mut(&id) {
-                (job.said, job.said_at, job.must_say) = (None, self.clock.now, true);
+                (job.told.promise, job.told.promised_at, job.told.is_promise_due) =
+                    (None, self.clock.now, true);
             }
             self.records.on_record.taken_off.insert(id);
-        } else if job.said.is_none() {
+        } else if job.told.promise.is_none() {
             let written = self.written(job);
             if let Some(job) = self.jobs.all.get_mut(&id) {
-                job.said = written;
+                job.told.promise = written;
             }
         }
         Ok(())
@@ -215,7 +219,7 @@ impl WriteAhead<'_> {
 
     /// True if a job has begun at the place and time that its record states.
     pub(crate) fn has_begun(&self, id: JobId, kept: &Kept) -> bool {
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.pending.is_empty()) else {
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.waiting.requests.is_empty()) else {
             return false;
         };
         let mut taken = self.jobs.allocations(job).map(|allocation| allocation.rank).peekable();
@@ -227,7 +231,8 @@ impl WriteAhead<'_> {
     /// Takes note of the promise in a status of a job that is being sent.
     pub(crate) fn note_sent(&mut self, id: JobId, status: &FluxJobStatus) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        let known = job.record.status.as_deref().and_then(|status| status.reservation.as_ref());
+        let known =
+            job.record.seen.status.as_deref().and_then(|status| status.reservation.as_ref());
         let news = status.reservation.as_ref().filter(|news| known != Some(*news));
         if let Some(kept) = news.and_then(|news| self.sight().kept_of(news)) {
             self.records.on_record.note_sent(id, kept);
@@ -239,12 +244,18 @@ impl WriteAhead<'_> {
     pub(crate) fn note_on_record(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         // A record with unknown contents may still hold its earlier promise.
-        let Some(status) = job.record.status.as_deref() else { return Ok(()) };
+        let Some(status) = job.record.seen.status.as_deref() else { return Ok(()) };
         let written = status.reservation.as_ref();
-        let is_said =
-            written.map_or(job.said.is_none(), |written| self.sight().is_said(job, written));
-        let start =
-            || job.said.as_ref().and_then(|said| said.start).filter(|_| is_said).map(Time::seconds);
+        let is_said = written
+            .map_or(job.told.promise.is_none(), |written| self.sight().is_said(job, written));
+        let start = || {
+            job.told
+                .promise
+                .as_ref()
+                .and_then(|said| said.start)
+                .filter(|_| is_said)
+                .map(Time::seconds)
+        };
         // By another clock the same start may be another second.
         let kept = written.and_then(|written| self.sight().kept_of(written));
         let kept = kept.map(|kept| Kept { start: start().unwrap_or(kept.start), ..kept });
@@ -252,7 +263,7 @@ impl WriteAhead<'_> {
         // While the job waits for another record, its urgent promise is not written yet.
         let waits = self.records.on_record.behind.contains_key(&id);
         if let Some(job) = self.jobs.all.get_mut(&id).filter(|_| is_said && !waits) {
-            job.must_say = false;
+            job.told.is_promise_due = false;
         }
         self.agenda.dirty.extend(self.records.on_record.end_turn(id));
         let pending = self.planner.queue.first_of(id);

@@ -17,7 +17,8 @@ impl Jobs {
         let Some(job) = self.all.get_mut(&id).filter(|job| job.suspended.has_stand_ins()) else {
             return false;
         };
-        let (count, identity) = (std::mem::replace(&mut job.stands_for, 1), job.identity.clone());
+        let (count, identity) =
+            (std::mem::replace(&mut job.pods.stands_for, 1), job.workload.identity.clone());
         let one =
             self.all.get(&id).and_then(|job| self.live(job).find(|member| member.pod.stands_in));
         let Identity::Controller(namespace, uid) = &identity else { return false };

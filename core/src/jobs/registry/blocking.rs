@@ -18,7 +18,7 @@ impl Jobs {
                     | BlockedReason::WalltimeTooLong
                     | BlockedReason::QueueFull
             );
-            job.is_late_entrant |= is_of_queue
+            job.waiting.is_late_entrant |= is_of_queue
                 || matches!(
                     reason,
                     BlockedReason::Held
@@ -36,6 +36,6 @@ impl Jobs {
 /// Sets the obstacle for which a job waits.
 pub(crate) fn block_by(job: &mut Job, obstacle: Obstacle) {
     // A reason from an earlier process ends here, together with the first finding of this one.
-    job.found_first = None;
-    job.blocker = Some(obstacle.into());
+    job.told.found_first = None;
+    job.told.blocker = Some(obstacle.into());
 }

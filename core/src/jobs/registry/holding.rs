@@ -89,8 +89,8 @@ impl Jobs {
     /// True if the pod replaces a pod of its Job that has failed, so that the Job takes longer than
     /// was planned.
     pub(crate) fn is_retry(&self, pod: &Pod, job: &Job) -> bool {
-        let came_later = job.started_at.is_some_and(|started| pod.created > started);
-        job.failed > 0
+        let came_later = job.start.at.is_some_and(|started| pod.created > started);
+        job.pods.failed > 0
             && came_later
             && job.life != Lifecycle::Waiting
             && self.controller(pod).is_some()
@@ -106,7 +106,7 @@ fn has_waves(made_by: &Controller, job: &Job) -> bool {
 /// Returns how many pods of a Job are still to succeed, the running ones among them; `None` if the
 /// Job has no number of completions.
 fn left_of(made_by: &Controller, job: &Job) -> Option<u32> {
-    let seen = succeeded_of(job, made_by.kind == OwnerKind::Job, job.succeeded);
+    let seen = succeeded_of(job, made_by.kind == OwnerKind::Job, job.pods.succeeded);
     made_by.completions.map(|completions| completions.saturating_sub(made_by.succeeded.max(seen)))
 }
 

@@ -121,12 +121,12 @@ pub(crate) fn ended_by(deadline: Option<Time>, own: Lifetime, now: Time) -> Life
 
 /// True if the job ended before a pod of it was bound, and not because its workload was complete.
 pub(crate) fn was_given_up(jobs: &Jobs, job: &Job) -> bool {
-    let is_complete = match &job.identity {
+    let is_complete = match &job.workload.identity {
         Identity::Controller(namespace, uid) => jobs.controllers.get(namespace, uid).is_some(),
         Identity::Group(_) | Identity::Pod(_) => false,
     };
-    let never_ran = job.started_at.is_none() && job.succeeded == 0;
-    job.ended_as.is_none() && never_ran && !is_complete
+    let never_ran = job.start.at.is_none() && job.pods.succeeded == 0;
+    job.record.seen.ended_as.is_none() && never_ran && !is_complete
 }
 
 /// True if no object will make more pods of a job.
@@ -134,15 +134,16 @@ pub(crate) fn makes_no_more(jobs: &Jobs, job: &Job) -> bool {
     let namespace = &job.key.namespace;
     let done =
         |uid: &Uid| jobs.controllers.get(namespace, uid).is_none_or(|made_by| made_by.finished);
-    match &job.identity {
+    match &job.workload.identity {
         Identity::Pod(_) => true,
         Identity::Controller(_, uid) => done(uid),
         Identity::Group(_) => job
-            .members
+            .pods
+            .all
             .iter()
             .filter_map(|uid| jobs.members.get(uid)?.pod.owner.as_ref())
             .map(|owner| &owner.uid)
-            .chain(job.controllers.iter())
+            .chain(job.pods.makers.iter())
             .all(done),
     }
 }

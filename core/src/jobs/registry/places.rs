@@ -22,12 +22,17 @@ impl Jobs {
         // Without a time by the API server, the place cannot be checked.
         let Some(made) = object.metadata.creation_timestamp.as_ref() else { return Some(at) };
         let pods = job
-            .members
+            .pods
+            .all
             .iter()
             .filter_map(|uid| self.members.get(uid))
             .map(|member| member.pod.created);
-        let own = if let Identity::Controller(_, uid) = &job.identity { Some(uid) } else { None };
-        let makers = job.controllers.iter().chain(own);
+        let own = if let Identity::Controller(_, uid) = &job.workload.identity {
+            Some(uid)
+        } else {
+            None
+        };
+        let makers = job.pods.makers.iter().chain(own);
         let makers = makers.filter_map(|uid| self.controllers.get(&job.key.namespace, uid));
         let makers = makers.map(|made_by| made_by.created);
         let made = pods.chain(makers).chain([Time(made.0.as_microsecond())]).min()?;

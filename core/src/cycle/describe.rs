@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::cycle::{Core, state_name};
 use crate::telling::blockers::Blockers;
+use fluxqueue_workload::Time;
 
 impl Core {
     /// Returns the core's state as JSON, with everything that a person may want to see of it.
@@ -36,12 +37,13 @@ impl Core {
                     .filter(|m| m.stage.is_waiting())
                     .map(|m| m.pod.id.to_string())
                     .collect();
+                let text = |at: Time| at.timestamp().to_string();
                 let about = serde_json::json!({
                     "state": state_name(self.jobs.state(job)),
                     "priority": job.priority(),
-                    "queuedAt": job.waiting.since.map(|at| at.timestamp().to_string()),
+                    "queuedAt": job.waiting.since.map(text),
                     "position": job.waiting.position,
-                    "expectedStart": job.waiting.expected.start().map(|at| at.timestamp().to_string()),
+                    "expectedStart": job.waiting.expected.start().map(text),
                     "blockedBy": job.told.blocker.as_ref().map(Blockers::list),
                     "bound": live.iter().filter(|m| m.is_bound()).count(),
                     "wanted": self.jobs.wanted(job),

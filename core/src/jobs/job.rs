@@ -62,7 +62,7 @@ pub(crate) struct Job {
     /// The state of Fluxqueue's suspension of its Job.
     pub suspended: Suspended,
     pub queue: InQueue,
-    pub waiting: Waiting,
+    pub waiting: Wait,
     pub told: Told,
     pub record: Record,
 }
@@ -138,7 +138,7 @@ pub(crate) struct JobStart {
 
 /// The wait of a job in its queue.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct Wait {
     /// Its requests that wait in the queue.
     pub requests: BTreeSet<PendingRequest>,
     /// The time since which the job waits, by the API server's clock.
@@ -266,6 +266,12 @@ impl Job {
     /// Returns the priority that a user wishes, else that of the job's pods.
     pub(crate) fn priority(&self) -> i32 {
         self.record.wished_priority.or(self.pods.priority).unwrap_or(0)
+    }
+
+    /// Returns the time of its end, by the API server's clock. A job that goes on after an end that
+    /// is on record has that one.
+    pub(crate) fn completed_at(&self) -> Option<Time> {
+        self.life.end().or(self.record.seen.end)?.at
     }
 
     pub(crate) fn is_finished(&self) -> bool {

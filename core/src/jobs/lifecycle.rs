@@ -1,7 +1,8 @@
 //! The stages of a job's life.
 
-use fluxqueue_api::{DegradedReason, FinishedReason};
+use fluxqueue_api::{DegradedReason, FinishedReason, FluxJobStatus};
 
+use crate::records::times::time_of;
 use fluxqueue_workload::Time;
 
 /// The stage of a job's life.
@@ -18,7 +19,24 @@ pub(crate) enum Lifecycle {
     /// All pods that the job wanted were bound at some time.
     Whole,
     /// None of its pods is left, and no object makes more.
-    Finished(FinishedReason),
+    Finished(End),
+}
+
+/// The end of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct End {
+    pub reason: FinishedReason,
+    /// The time of the end by the API server's clock; `None` if a record states the end without
+    /// it.
+    pub at: Option<Time>,
+}
+
+impl End {
+    /// Returns the end of a job that has this status, if it has ended.
+    pub(crate) fn on_record(status: &FluxJobStatus) -> Option<Self> {
+        let reason = FinishedReason::among(&status.conditions)?;
+        Some(End { reason, at: status.completion_time.as_ref().map(time_of) })
+    }
 }
 
 /// Why a gang that has begun does not become whole.
@@ -59,7 +77,7 @@ impl Lifecycle {
         matches!(self, Lifecycle::Placed | Lifecycle::Starting { .. } | Lifecycle::Whole)
     }
 
-    pub(crate) fn end(self) -> Option<FinishedReason> {
+    pub(crate) fn end(self) -> Option<End> {
         match self {
             Lifecycle::Finished(end) => Some(end),
             _ => None,

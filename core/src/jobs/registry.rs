@@ -486,7 +486,7 @@ impl Jobs {
 
     /// Returns the stage of the job's life, as users see it.
     pub(crate) fn state(&self, job: &Job) -> JobState {
-        JobState::of(job.life.end(), self.scheduled(job))
+        JobState::of(job.life.end().map(|end| end.reason), self.scheduled(job))
     }
 
     /// Returns whether its pods are bound, and why not.

@@ -3,11 +3,12 @@
 use fluxqueue_api::{ConditionType, FluxJob, Overrides, WorkloadKind, text};
 
 use crate::jobs::job::{Identity, Style};
+use crate::jobs::lifecycle::End;
 use crate::parts::Members;
 use crate::records::reference;
 use crate::records::stored::Stored;
 use crate::records::times::time_of;
-use crate::recovery::{ended_as, version_of};
+use crate::recovery::version_of;
 use crate::sound::{Lookup, Sound};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::ObjectKey;
@@ -37,11 +38,10 @@ impl Members<'_> {
         job.start.seats.note_on_record(!status.placement.is_empty());
         job.waiting.since = job.waiting.since.or(place);
         job.waiting.is_late_entrant |= status.queued_at.is_some() && job.style != Style::Elastic;
-        job.record.seen.ended_as = ended_as(status);
-        job.record.seen.completed_at = status.completion_time.as_ref().map(time_of);
+        job.record.seen.end = End::on_record(status);
         job.start.at = status.start_time.as_ref().map(time_of).or(job.start.at);
         job.start.seats.placed_by(status.epoch);
-        if job.record.seen.ended_as.is_some() {
+        if job.record.seen.end.is_some() {
             // After the end, the number on record is the only one.
             job.start.size = usize::try_from(status.total).unwrap_or(0);
         }

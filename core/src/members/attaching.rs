@@ -9,8 +9,8 @@ use crate::jobs::awaiting_owner::AwaitingPod;
 use crate::jobs::controllers::MadeBy;
 use crate::jobs::grouping;
 use crate::jobs::grouping::Belonging;
-use crate::jobs::job::{InQueue, Job, JobPods, JobStart, Style, Told, Waiting, Workload};
-use crate::jobs::lifecycle::Lifecycle;
+use crate::jobs::job::{InQueue, Job, JobPods, JobStart, Style, Told, Wait, Workload};
+use crate::jobs::lifecycle::{End, Lifecycle};
 use crate::jobs::member::Member;
 use crate::jobs::order::PodOrder;
 use crate::jobs::stage::Stage;
@@ -19,7 +19,6 @@ use crate::occupancy::Foreign;
 use crate::parts::Members;
 use crate::records::stored::Record;
 use crate::records::times::time_of;
-use crate::recovery::ended_as;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
 use fluxqueue_planner::queue::JobId;
@@ -169,7 +168,7 @@ impl Members<'_> {
         }
         let ended = |object: &FluxJob| {
             let status = object.status.as_ref()?;
-            let end = ended_as(status)?;
+            let end = End::on_record(status)?;
             Some((completion_of(object)?, end))
         };
         let records = || self.records.of_group(&pod.id.key.namespace, &belonging.name);
@@ -229,7 +228,7 @@ impl Members<'_> {
             start: JobStart::default(),
             suspended: Suspended::No,
             queue: InQueue::default(),
-            waiting: Waiting::default(),
+            waiting: Wait::default(),
             told: Told::default(),
             record: Record::default(),
         };

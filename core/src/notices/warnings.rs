@@ -14,7 +14,7 @@ impl Notices<'_> {
     pub(crate) fn warn_of_unknown_class(&mut self, id: JobId) -> Sound {
         // A priority has no meaning for a job that has ended.
         let job = self.jobs.all.known_mut(&id)?;
-        if job.record.seen.ended_as.is_some() {
+        if job.record.seen.end.is_some() {
             return Ok(());
         }
         match job.record.overrides.priority_class_name.clone() {

@@ -17,7 +17,7 @@ impl Recording<'_> {
 
     /// Returns the time until which the record of a job that has ended is kept.
     pub(crate) fn kept_until(&self, job: &Job) -> Time {
-        self.sight().record_due(job.record.seen.completed_at.unwrap_or(self.clock.wall_now()))
+        self.sight().record_due(job.completed_at().unwrap_or(self.clock.wall_now()))
     }
 
     pub(crate) fn is_past_keeping(&self, job: &Job) -> bool {

@@ -236,7 +236,7 @@ impl Recording<'_> {
 
     fn write_status(&mut self, id: JobId, uid: Uid) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        if job.record.seen.ended_as.is_some() && !job.is_finished() && job.style != Style::Elastic {
+        if job.record.seen.end.is_some() && !job.is_finished() && job.style != Style::Elastic {
             // The record states the end already, and the news that the pods have ended is on its
             // way.
             return Ok(());

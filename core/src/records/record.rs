@@ -144,7 +144,7 @@ impl Snapshot<'_> {
             reservation,
             passed_by_since: self.passed_by_since.map(micro_time),
             start_time: job.start.at.map(micro_time),
-            completion_time: job.record.seen.completed_at.map(micro_time),
+            completion_time: job.completed_at().map(micro_time),
             display_nodes: self.node_list(),
             placement,
             node_list: None,
@@ -292,13 +292,13 @@ impl Snapshot<'_> {
             ));
         }
         if let Some(end) = job.life.end() {
-            let message = match end {
+            let message = match end.reason {
                 FinishedReason::Succeeded => String::new(),
                 FinishedReason::Failed => self.failures(written),
             };
             out.push(self.condition(
                 ConditionType::Finished,
-                ("True", end.as_str(), message),
+                ("True", end.reason.as_str(), message),
                 written,
             ));
         }

@@ -5,13 +5,12 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{
-    ConditionType, FinishedReason, FluxJob, FluxJobStatus, Overrides, PlacementRange,
-};
+use fluxqueue_api::{ConditionType, FluxJob, FluxJobStatus, Overrides, PlacementRange};
 
 use crate::action::{ActionId, Urgency};
 use crate::backoff::Backoff;
 use crate::event::WriteOutcome;
+use crate::jobs::lifecycle::End;
 use crate::jobs::setbacks::pause_of_refused_writes;
 use fluxqueue_workload::{Time, Uid};
 
@@ -62,8 +61,7 @@ pub(crate) struct LastSeen {
     /// The uid of a FluxJob that is gone: late news of it are ignored.
     pub gone: Option<Uid>,
     /// How the job ended, by its record as found after a restart.
-    pub ended_as: Option<FinishedReason>,
-    pub completed_at: Option<Time>,
+    pub end: Option<End>,
 }
 
 /// The writes that failed and the deletions that undid writes, and what follows from them.

@@ -7,7 +7,7 @@ pub(crate) mod priority_classes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_api::{FinishedReason, FluxJob, FluxJobStatus};
+use fluxqueue_api::FluxJob;
 
 use crate::action::ActionKind;
 use crate::agenda::Agenda;
@@ -75,12 +75,9 @@ impl Recovery<'_> {
                 .controllers
                 .that_made(&member.pod)
                 .filter(|made_by| made_by.kind == OwnerKind::Job);
-            let job = self.jobs.all.get(&member.job);
-            let is_of = |uid: &Uid| {
-                job.is_some_and(
-                    |job| matches!(&job.workload.identity, Identity::Controller(_, of) if of == uid),
-                )
-            };
+            let identity = self.jobs.all.get(&member.job).map(|job| &job.workload.identity);
+            let is_of =
+                |uid: &Uid| matches!(identity, Some(Identity::Controller(_, of)) if of == uid);
             if let Some(made_by) = made_by.filter(|made_by| !is_of(&made_by.id.uid)) {
                 *elsewhere.entry(made_by.id.uid.clone()).or_default() += 1;
             }
@@ -149,11 +146,6 @@ impl Recovery<'_> {
             self.records.note_removal(reference, action);
         }
     }
-}
-
-/// Returns how the job ended, by its record.
-pub(crate) fn ended_as(status: &FluxJobStatus) -> Option<FinishedReason> {
-    FinishedReason::among(&status.conditions)
 }
 
 pub(crate) fn version_of(object: &FluxJob) -> Option<Arc<str>> {

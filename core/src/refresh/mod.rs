@@ -18,7 +18,7 @@ use crate::intake::Intake;
 use crate::jobs::clock::Clock;
 use crate::jobs::grouping::StartSize;
 use crate::jobs::job::{Identity, Job, Style};
-use crate::jobs::lifecycle::Lifecycle;
+use crate::jobs::lifecycle::{End, Lifecycle};
 use crate::jobs::member::Member;
 use crate::jobs::registry::{Jobs, lifetimes};
 use crate::jobs::scheduling_groups;
@@ -505,12 +505,11 @@ impl Refresh<'_> {
         if self.jobs.live(job).next().is_some() || !lifetimes::makes_no_more(self.jobs, job) {
             return Ok(());
         }
+        let on_record = job.record.seen.end;
         let failed = match &job.workload.identity {
             // The record has stated the end since before a restart; some of its pods may be gone by
             // now.
-            _ if job.record.seen.ended_as.is_some() => {
-                job.record.seen.ended_as == Some(FinishedReason::Failed)
-            }
+            _ if let Some(end) = on_record => end.reason == FinishedReason::Failed,
             Identity::Controller(namespace, uid) => {
                 self.jobs.controllers.get(namespace, uid).is_some_and(|made_by| made_by.failed)
             }
@@ -521,19 +520,11 @@ impl Refresh<'_> {
         self.set_requests(id, Vec::new())?;
         let wall = self.clock.wall_now();
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.life = Lifecycle::Finished(if failed {
-                FinishedReason::Failed
-            } else {
-                FinishedReason::Succeeded
-            });
+            let reason = if failed { FinishedReason::Failed } else { FinishedReason::Succeeded };
             // A restart changes neither the end of the job nor the time for which its record is
             // kept.
-            job.record.seen.completed_at = job
-                .record
-                .seen
-                .completed_at
-                .or(job.pods.last_end.filter(|at| *at <= wall))
-                .or(Some(wall));
+            let known = job.completed_at().or(job.pods.last_end.filter(|at| *at <= wall));
+            job.life = Lifecycle::Finished(End { reason, at: known.or(Some(wall)) });
             job.told.blocker = None;
             if self.intake.taking_over && matches!(job.record.stored, Stored::Absent) {
                 // The job ended too fast for a record, or its record was deleted: none is needed

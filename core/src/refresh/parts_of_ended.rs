@@ -19,8 +19,7 @@ impl Refresh<'_> {
     /// is named after the first of them, the group has ended with that pod, and the news of the
     /// pod's end is still to come.
     pub(crate) fn part_from_ended(&mut self, id: JobId) -> Sound<bool> {
-        let Some(job) = self.jobs.all.get(&id).filter(|job| job.record.seen.ended_as.is_some())
-        else {
+        let Some(job) = self.jobs.all.get(&id).filter(|job| job.record.seen.end.is_some()) else {
             return Ok(false);
         };
         let live = self.jobs.live_members(job);

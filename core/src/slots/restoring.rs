@@ -8,7 +8,7 @@ use fluxqueue_api::{
 };
 
 use crate::jobs::job::{Identity, Style};
-use crate::jobs::lifecycle::{Lifecycle, Stalled};
+use crate::jobs::lifecycle::{End, Lifecycle, Stalled};
 use crate::jobs::member::Member;
 use crate::jobs::retained::RetainedSlot;
 use crate::jobs::seats::PodIndex;
@@ -17,8 +17,6 @@ use crate::jobs::setbacks::Setback;
 use crate::parts::Slots;
 use crate::records::record;
 use crate::records::record::pod_set_at;
-use crate::records::times::time_of;
-use crate::recovery::ended_as;
 use crate::sound::{Lookup, Sound};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{NodeName, OwnerKind, Pod, Uid};
@@ -44,11 +42,9 @@ impl Slots<'_> {
             self.withdraw(id, "an earlier leader has placed it since", Setback::LostRace)?;
         }
         let job = self.jobs.all.known_mut(&id)?;
-        let Some(end) = ended_as(status) else { return Ok(()) };
-        let completed_at = status.completion_time.as_ref().map(time_of);
-        if job.record.seen.ended_as.is_none() || job.record.seen.completed_at != completed_at {
-            job.record.seen.ended_as = Some(end);
-            job.record.seen.completed_at = completed_at;
+        let Some(end) = End::on_record(status) else { return Ok(()) };
+        if job.record.seen.end.is_none() || job.completed_at() != end.at {
+            job.record.seen.end = Some(end);
             if job.is_finished() {
                 job.life = Lifecycle::Finished(end);
             }
@@ -144,7 +140,7 @@ impl Slots<'_> {
         }
         // After the end, the record is all that is kept.
         let has_ended =
-            job.is_finished() || (job.record.seen.ended_as.is_some() && job.pods.live.is_empty());
+            job.is_finished() || (job.record.seen.end.is_some() && job.pods.live.is_empty());
         if !has_ended {
             job.start.size = seats.len().max(stalled_size);
             // A gang that never became whole has not become whole by the loss of its missing pods.

@@ -19,14 +19,13 @@ use crate::intake::Intake;
 use crate::jobs::clock::Clock;
 use crate::jobs::grouping;
 use crate::jobs::job::{Identity, Job};
-use crate::jobs::lifecycle::Lifecycle;
+use crate::jobs::lifecycle::{End, Lifecycle};
 use crate::jobs::member::Member;
 use crate::jobs::registry::Jobs;
 use crate::jobs::setbacks::Setback;
 use crate::jobs::suspended::{JobChange, JobWrite, Suspended};
 use crate::occupancy::Occupancy;
 use crate::records::Records;
-use crate::recovery::ended_as;
 use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
@@ -174,7 +173,7 @@ impl StandIns<'_> {
         status.is_some_and(|status| {
             !status.placement.is_empty()
                 && status.start_time.is_none()
-                && ended_as(status).is_none()
+                && End::on_record(status).is_none()
         })
     }
 

@@ -126,7 +126,7 @@ pub(crate) fn was_given_up(jobs: &Jobs, job: &Job) -> bool {
         Identity::Group(_) | Identity::Pod(_) => false,
     };
     let never_ran = job.start.at.is_none() && job.pods.succeeded == 0;
-    job.record.seen.ended_as.is_none() && never_ran && !is_complete
+    job.record.seen.end.is_none() && never_ran && !is_complete
 }
 
 /// True if no object will make more pods of a job.

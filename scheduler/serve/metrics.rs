@@ -259,11 +259,7 @@ fn encode_core(encoder: &mut DescriptorEncoder, core: &Gauges) -> Result<(), fmt
                 of the first 256 namespaces, and of all others together under an empty name";
     let mut overruns =
         encoder.encode_descriptor("walltime_overruns", help, None, MetricType::Counter)?;
-    let all_others = core.overruns.get("").copied().unwrap_or(0);
-    let named = core.overruns.iter().filter(|(namespace, _)| !namespace.is_empty());
-    for (namespace, count) in
-        named.map(|(namespace, count)| (&**namespace, *count)).chain([("", all_others)])
-    {
+    for (namespace, count) in core.overruns.named().chain([("", core.overruns.of_others())]) {
         ConstCounter::new(count).encode(overruns.encode_family(&[("namespace", namespace)])?)?;
     }
     encode_queues(encoder, &core.waits.now)?;

@@ -116,7 +116,7 @@ impl PromiseKeeping<'_> {
         };
         *self.agenda.gauges.reservations_delayed.entry(cause.as_str()).or_default() += 1;
         if let Some((namespace, _)) = &stays {
-            self.agenda.gauges.count_overrun(namespace);
+            self.agenda.gauges.overruns.count(namespace);
         }
         let job = self.jobs.all.known(&id)?;
         let by = match cause {

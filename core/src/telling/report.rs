@@ -54,9 +54,8 @@ pub struct Gauges {
     pub bound_elsewhere: u64,
     /// The reservations that were made later than promised, by cause.
     pub reservations_delayed: BTreeMap<&'static str, u64>,
-    /// The delays among them that are due to pods that outlived their planned ends, by namespace of
-    /// the pod: the first [`NAMESPACES_MAX`] by name, and all others together under `""`.
-    pub overruns: BTreeMap<Arc<str>, u64>,
+    /// The delays among them that are due to pods that outlived their planned ends.
+    pub overruns: ByNamespace,
     /// The reservations that stand now.
     pub reservations: u64,
     /// The nodes that are held for requests that were passed by for long enough.
@@ -101,13 +100,27 @@ pub struct Interruptions {
     pub jobs_made_anew: u64,
 }
 
-impl Gauges {
-    /// Counts a promised start that was delayed by a pod of this namespace after its planned end.
-    pub(crate) fn count_overrun(&mut self, namespace: &Arc<str>) {
-        let is_named =
-            self.overruns.len() < NAMESPACES_MAX || self.overruns.contains_key(namespace);
+/// A counter by namespace: the first [`NAMESPACES_MAX`] have a count of their own, and all others
+/// together have the count of `""`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ByNamespace(BTreeMap<Arc<str>, u64>);
+
+impl ByNamespace {
+    /// Counts one more in this namespace.
+    pub(crate) fn count(&mut self, namespace: &Arc<str>) {
+        let is_named = self.0.len() < NAMESPACES_MAX || self.0.contains_key(namespace);
         let name = if is_named { Arc::clone(namespace) } else { Arc::default() };
-        *self.overruns.entry(name).or_default() += 1;
+        *self.0.entry(name).or_default() += 1;
+    }
+
+    /// Returns the counts of the namespaces that have one of their own.
+    pub fn named(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0.iter().filter(|(name, _)| !name.is_empty()).map(|(name, count)| (&**name, *count))
+    }
+
+    /// Returns the count of all others.
+    pub fn of_others(&self) -> u64 {
+        self.0.get("").copied().unwrap_or(0)
     }
 }
 

@@ -11,6 +11,7 @@ use fluxqueue_api::names::SCHEDULER_NAME;
 use crate::error::CoreError;
 use fluxqueue_machine::NodePolicy;
 use fluxqueue_machine::cluster::{Node, Topology};
+use fluxqueue_machine::fluxion::{Graph, GraphError, SEARCH_STEPS_MAX};
 use fluxqueue_planner::forward::Forward;
 use fluxqueue_planner::plan::{QueueDefaults, QueuePolicy};
 
@@ -58,6 +59,9 @@ pub struct CoreSettings {
     /// The number of questions to the resource graph, or their equal in other work, after which a
     /// pass is interrupted for lone pods that have come.
     pub questions_per_slice: u64,
+    /// Most steps for the searches of one question to the resource graph, each some tens of
+    /// nanoseconds. A request that needs more claims nothing, and is tried again later.
+    pub search_steps: u64,
     /// True if texts written into a namespace may name jobs and pods of other namespaces.
     pub names_across_namespaces: bool,
     /// The time in seconds for which others may go ahead of the first waiting request, if its start
@@ -97,6 +101,7 @@ impl Default for CoreSettings {
             queue_depth: 1_000,
             reservation_depth: 64,
             questions_per_slice: 32,
+            search_steps: SEARCH_STEPS_MAX,
             names_across_namespaces: false,
             bypass_secs: 300,
             // From the decision to the kubelet's start of a pod: the record and the Bindings are
@@ -125,6 +130,11 @@ impl CoreSettings {
     }
 
     /// Returns the settings for queues that have none of their own.
+    /// Makes an empty resource graph in this library.
+    pub fn graph(&self, library: FunctionTable) -> Result<Graph, GraphError> {
+        self.node_policy.graph(library, self.search_steps)
+    }
+
     pub(crate) fn queue_defaults(&self) -> QueueDefaults {
         QueueDefaults {
             policy: self.queue_policy,

@@ -112,6 +112,7 @@ pub struct Extensions {
     pub parts: unsafe extern "C" fn(Ctx, Text, TextOut) -> c_int,
     pub eligible: unsafe extern "C" fn(Ctx, Text, TextOut) -> c_int,
     pub explain: unsafe extern "C" fn(Ctx, Text, TextOut) -> c_int,
+    pub effort: unsafe extern "C" fn(Ctx, *mut u64, *mut bool) -> c_int,
     pub usage: unsafe extern "C" fn(Ctx, u32, TextOut) -> c_int,
 }
 
@@ -154,6 +155,7 @@ impl FunctionTable {
                 parts: ext::fluxion_ext_parts,
                 eligible: ext::fluxion_ext_eligible,
                 explain: ext::fluxion_ext_explain,
+                effort: ext::fluxion_ext_effort,
                 usage: ext::fluxion_ext_usage,
             }),
         }
@@ -205,6 +207,7 @@ mod tests {
                 parts: c::fluxion_ext_parts,
                 eligible: c::fluxion_ext_eligible,
                 explain: c::fluxion_ext_explain,
+                effort: c::fluxion_ext_effort,
                 usage: c::fluxion_ext_usage,
             }),
         };

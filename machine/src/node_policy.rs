@@ -58,8 +58,9 @@ impl NodePolicy {
         }
     }
 
-    /// An empty graph of this library that places by the policy.
-    pub fn graph(self, library: FunctionTable) -> Result<Graph, GraphError> {
+    /// An empty graph of this library that places by the policy, with at most this number of steps
+    /// for the searches of one question.
+    pub fn graph(self, library: FunctionTable, search_steps: u64) -> Result<Graph, GraphError> {
         let policy = match self {
             NodePolicy::First => Policy::First,
             NodePolicy::LoNode => Policy::Lonode,
@@ -67,6 +68,6 @@ impl NodePolicy {
             NodePolicy::Binpack => Policy::Binpack,
             NodePolicy::Spread => Policy::Spread,
         };
-        Graph::new(library, policy)
+        Graph::limited(library, policy, search_steps)
     }
 }

@@ -177,7 +177,7 @@ impl RunArgs {
         let library = library(fluxion_library.as_deref())?;
         // Faults of the settings show now, and not only once this process leads.
         Core::new(settings.core.clone(), library, 0)?;
-        let features_off = settings.core.node_policy.graph(library)?.features_off();
+        let features_off = settings.core.graph(library)?.features_off();
         if !features_off.is_empty() {
             let off = features_off.join("; ");
             tracing::warn!("off with this Fluxion library, which lacks the extensions: {off}");

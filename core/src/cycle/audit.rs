@@ -127,7 +127,7 @@ impl Core {
 
     /// Rebuilds the graph, with everything that is charged to it.
     fn rebuild_graph(&mut self) {
-        match self.settings.node_policy.graph(self.walks.audit.library) {
+        match self.settings.graph(self.walks.audit.library) {
             Ok(graph) => {
                 let mut members: Vec<&mut Member> = self.jobs.members.values_mut().collect();
                 members.sort_unstable_by(|a, b| a.pod.id.uid.cmp(&b.pod.id.uid));

@@ -76,7 +76,7 @@ impl Core {
         library: FunctionTable,
         epoch: i64,
     ) -> Result<Self, CoreError> {
-        let graph = settings.node_policy.graph(library)?;
+        let graph = settings.graph(library)?;
         if settings.queue_policy != QueuePolicy::Fcfs && !graph.has_reservations() {
             return Err(CoreError::Policy(settings.queue_policy));
         }

@@ -229,6 +229,11 @@ void fluxion_barrier_ask (int (*f) (ctx_t *, const char *, char **), outcome *o,
     called (o, f, ctx, jobspec, answer);
 }
 
+void fluxion_barrier_effort (int (*f) (ctx_t *, uint64_t *, bool *), outcome *o, ctx_t *ctx, uint64_t *steps, bool *is_earliest)
+{
+    called (o, f, ctx, steps, is_earliest);
+}
+
 void fluxion_barrier_usage (int (*f) (ctx_t *, uint32_t, char **), outcome *o, ctx_t *ctx, uint32_t rank, char **answer)
 {
     called (o, f, ctx, rank, answer);

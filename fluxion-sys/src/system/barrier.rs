@@ -118,6 +118,9 @@ unsafe extern "C" {
     pub(super) fn fluxion_barrier_ask(
         f: unsafe extern "C" fn(Ctx, Text, TextOut) -> c_int,
         o: *mut Outcome, ctx: Ctx, jobspec: Text, answer: TextOut);
+    pub(super) fn fluxion_barrier_effort(
+        f: unsafe extern "C" fn(Ctx, *mut u64, *mut bool) -> c_int,
+        o: *mut Outcome, ctx: Ctx, steps: *mut u64, is_earliest: *mut bool);
     pub(super) fn fluxion_barrier_usage(
         f: unsafe extern "C" fn(Ctx, u32, TextOut) -> c_int,
         o: *mut Outcome, ctx: Ctx, rank: u32, answer: TextOut);

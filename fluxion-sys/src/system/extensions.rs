@@ -23,6 +23,7 @@ pub(super) static TABLE: Extensions = Extensions {
     parts,
     eligible,
     explain,
+    effort,
     usage,
 };
 
@@ -216,6 +217,27 @@ unsafe extern "C" fn explain(ctx: Ctx, jobspec: Text, json: TextOut) -> c_int {
     };
     // SAFETY: the header's rules for ctx.
     unsafe { with_graph(ctx, "fluxion_ext_explain", work) }
+}
+
+unsafe extern "C" fn effort(ctx: Ctx, steps: *mut u64, is_earliest: *mut bool) -> c_int {
+    let work = |context: &mut Context| {
+        let function = raw(context)?.effort;
+        // SAFETY: pointers by the header.
+        let (steps, is_earliest) = unsafe { (Out::new(steps)?, Out::new(is_earliest)?) };
+        let (mut spent, mut is_proved) = (0, false);
+        // SAFETY: places of our own.
+        unsafe {
+            context.ask(Effect::Reads, |o, inner| {
+                let (spent, is_proved) = (&raw mut spent, &raw mut is_proved);
+                barrier::fluxion_barrier_effort(function, o, inner, spent, is_proved);
+            })
+        }?;
+        steps.set(spent);
+        is_earliest.set(is_proved);
+        Ok(())
+    };
+    // SAFETY: the header's rules for ctx.
+    unsafe { with_graph(ctx, "fluxion_ext_effort", work) }
 }
 
 unsafe extern "C" fn usage(ctx: Ctx, rank: u32, json: TextOut) -> c_int {

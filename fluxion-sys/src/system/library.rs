@@ -149,6 +149,7 @@ fn extensions(library: &libloading::Library) -> Option<&'static Extensions> {
         parts: symbol!(library, "fluxion_ext_parts")?,
         eligible: symbol!(library, "fluxion_ext_eligible")?,
         explain: symbol!(library, "fluxion_ext_explain")?,
+        effort: symbol!(library, "fluxion_ext_effort")?,
         usage: symbol!(library, "fluxion_ext_usage")?,
     })))
 }

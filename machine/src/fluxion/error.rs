@@ -27,6 +27,11 @@ impl GraphError {
         self.errno == errno::EFAULT
     }
 
+    /// True if a search needed more steps than it may take, or gave up otherwise: nothing is known.
+    pub fn has_given_up(&self) -> bool {
+        self.errno == errno::EAGAIN
+    }
+
     /// True if there already is a job of this id, or a node of this rank.
     pub fn is_duplicate(&self) -> bool {
         self.errno == errno::EEXIST

@@ -4,7 +4,7 @@ use fluxion_sys::FunctionTable;
 
 use super::answer::{Explanation, NodeUsage};
 use super::error::GraphError;
-use super::placement::{Booking, Fit, Forecast, Moved};
+use super::placement::{Booking, Fit, Forecast, Moved, SEARCH_STEPS_MAX, Steps};
 use super::pools::PoolGraph;
 use super::rankset::{Rank, RankSet};
 use super::request::{End, Policy, Request, Tenancy};
@@ -36,13 +36,28 @@ macro_rules! either {
 }
 
 impl Graph {
-    /// A graph without nodes, in the library behind the table.
+    /// A graph without nodes, in the library behind the table. The searches of one question take
+    /// at most [`SEARCH_STEPS_MAX`] steps.
+    ///
+    /// The errors are those of [`Graph::limited`].
+    pub fn new(table: FunctionTable, policy: Policy) -> Result<Self, GraphError> {
+        Graph::limited(table, policy, SEARCH_STEPS_MAX)
+    }
+
+    /// A graph without nodes, in the library behind the table. The searches of one question take
+    /// at most this number of steps; a library without the extensions has no such limit.
     ///
     /// ENOSYS: it lacks a function that is needed. ENOTSUP: without the extensions it does not know
     /// this policy.
-    pub fn new(table: FunctionTable, policy: Policy) -> Result<Self, GraphError> {
+    pub fn limited(
+        table: FunctionTable,
+        policy: Policy,
+        search_steps: u64,
+    ) -> Result<Self, GraphError> {
         Ok(Graph(match table.extensions {
-            Some(extensions) => Kind::Pools(Box::new(PoolGraph::new(table, extensions, policy)?)),
+            Some(extensions) => {
+                Kind::Pools(Box::new(PoolGraph::new(table, extensions, policy, search_steps)?))
+            }
             None => Kind::Vertices(Box::new(VertexGraph::new(table, policy)?)),
         }))
     }
@@ -86,6 +101,15 @@ impl Graph {
         match &mut self.0 {
             Kind::Pools(graph) => Ok(Graph(Kind::Pools(Box::new(graph.copy()?)))),
             Kind::Vertices(_) => Err(super::context::lacks("copy", "copies")),
+        }
+    }
+
+    /// Returns the steps that the searches of all questions took; a library without the extensions
+    /// does not count them.
+    pub fn steps(&self) -> Steps {
+        match &self.0 {
+            Kind::Pools(graph) => graph.steps(),
+            Kind::Vertices(_) => Steps::default(),
         }
     }
 

@@ -92,3 +92,17 @@ pub enum Forecast {
     /// No place was found for any moment, and it is not proved that there is none.
     NotFound,
 }
+
+/// Most steps for the searches of one question, where a setting says nothing else: about half a
+/// second. A request that needs more counts as one without a known place, and has to wait.
+pub const SEARCH_STEPS_MAX: u64 = 16_000_000;
+
+/// Steps of searches: each is a look at a node, a vertex, an instant or an edge of a flow, some tens
+/// of nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Steps {
+    /// The steps of all searches.
+    pub all: u64,
+    /// The steps of those that gave up.
+    pub in_vain: u64,
+}

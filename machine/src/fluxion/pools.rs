@@ -14,7 +14,7 @@ use super::answer::{self, Explanation, NodeUsage};
 use super::context::{Context, lacks, take, with_nul};
 use super::error::GraphError;
 use super::json;
-use super::placement::{Booking, Fit, Forecast, Later, Moved, Placement};
+use super::placement::{Booking, Fit, Forecast, Later, Moved, Placement, Steps};
 use super::rankset::{Rank, RankSet};
 use super::request::{End, Policy, Request, Tenancy};
 use fluxqueue_workload::Resources;
@@ -31,6 +31,7 @@ pub(super) struct PoolGraph {
     now: i64,
     /// True if it is a copy, and all changes to it are a trial.
     is_copy: bool,
+    steps: Steps,
 }
 
 impl PoolGraph {
@@ -39,13 +40,15 @@ impl PoolGraph {
         table: FunctionTable,
         extensions: &'static Extensions,
         policy: Policy,
+        search_steps: u64,
     ) -> Result<Self, GraphError> {
         let options = format!(
-            r#"{{"load_format":"jgf","matcher_name":"CA","matcher_policy":"{}","match_format":"placement","pool_types":["*"]}}"#,
+            r#"{{"load_format":"jgf","matcher_name":"CA","matcher_policy":"{}","match_format":"placement","pool_types":["*"],"search_budget":{search_steps}}}"#,
             policy.as_str()
         );
         let context = Context::new(table, json::empty_graph(), options)?;
-        Ok(PoolGraph { context, extensions, nodes: RankSet::new(), now: 0, is_copy: false })
+        let (nodes, steps) = (RankSet::new(), Steps::default());
+        Ok(PoolGraph { context, extensions, nodes, now: 0, is_copy: false, steps })
     }
 
     /// The library makes copies.
@@ -64,7 +67,8 @@ impl PoolGraph {
             context.check("copy", rc)?;
         }
         let (extensions, nodes) = (self.extensions, self.nodes.clone());
-        Ok(PoolGraph { context, extensions, nodes, now: self.now, is_copy: true })
+        let steps = Steps::default();
+        Ok(PoolGraph { context, extensions, nodes, now: self.now, is_copy: true, steps })
     }
 
     /// Moves the present, in seconds of the epoch. It never goes back.
@@ -213,7 +217,9 @@ impl PoolGraph {
                 &raw mut causes,
             )
         };
-        match self.context.check("remake", rc) {
+        let moved = self.context.check("remake", rc);
+        self.count(&moved);
+        match moved {
             Ok(()) => {}
             Err(error) if is_no_place(&error) => return Ok(None),
             Err(error) => return Err(error),
@@ -328,7 +334,9 @@ impl PoolGraph {
         request: &Request<'_>,
     ) -> Result<(String, i64), GraphError> {
         let matched =
-            self.context.matched_as(operation, op, job, |out| json::jobspec(out, request))?;
+            self.context.matched_as(operation, op, job, |out| json::jobspec(out, request));
+        self.count(&matched);
+        let matched = matched?;
         Ok((matched.r, matched.at))
     }
 
@@ -347,8 +355,30 @@ impl PoolGraph {
         // SAFETY: our context, a string that ends in NUL and lives through the call, a place for
         // the answer.
         let rc = unsafe { function(self.context.raw(), jobspec, &raw mut text) };
-        self.context.check(operation, rc)?;
+        let told = self.context.check(operation, rc);
+        self.count(&told);
+        told?;
         Ok(take(text))
+    }
+
+    /// Returns the steps that the searches of all questions took.
+    pub(super) fn steps(&self) -> Steps {
+        self.steps
+    }
+
+    /// Adds the steps of the last question, which had this answer.
+    fn count<T>(&mut self, answer: &Result<T, GraphError>) {
+        let (mut steps, mut is_earliest) = (0, false);
+        // SAFETY: our context, and places for the answers.
+        let rc = unsafe {
+            (self.extensions.effort)(self.context.raw(), &raw mut steps, &raw mut is_earliest)
+        };
+        // A graph that is lost answers nothing any more, which the question itself has told.
+        let steps = if rc == 0 { steps } else { 0 };
+        self.steps.all = self.steps.all.saturating_add(steps);
+        if answer.as_ref().is_err_and(GraphError::has_given_up) {
+            self.steps.in_vain = self.steps.in_vain.saturating_add(steps);
+        }
     }
 }
 

@@ -39,6 +39,9 @@ pub use role::Role;
 /// it has nodes.
 const REMOVED_MAX: usize = 10_000;
 
+/// The steps of a search in about the time of an ordinary question, half a millisecond.
+const STEPS_OF_A_QUESTION: u64 = 16_384;
+
 /// The graph, and the bookings in it.
 pub struct Ledger {
     graph: Graph,
@@ -54,7 +57,7 @@ pub struct Ledger {
     /// The amounts of each node that are taken until some unknown second.
     unknown_ends: SharedMap<Rank, UnknownEnds>,
     /// The number of questions to the graph for places. Other work that takes about as long as a
-    /// number of questions is counted with them.
+    /// number of questions is counted with them, and so is a long search.
     pub questions: u64,
     /// Calls of the graph that failed: each is a defect, and is logged.
     pub errors: u64,
@@ -87,6 +90,11 @@ impl Ledger {
             removed: 0,
             lost: false,
         }
+    }
+
+    /// Returns the steps of the searches that gave up, since this graph or copy was made.
+    pub fn steps_in_vain(&self) -> u64 {
+        self.graph.steps().in_vain
     }
 
     /// True if it can be copied.
@@ -510,9 +518,13 @@ impl Ledger {
         not_before: Option<i64>,
         call: impl FnOnce(&mut Graph, &Request<'_>) -> Result<T, GraphError>,
     ) -> Option<T> {
-        self.questions += 1;
+        let before = self.graph.steps().all;
         let answer = with_request(groups, not_before, |request| call(&mut self.graph, request));
-        self.check("matching a request", answer)
+        self.questions += 1 + (self.graph.steps().all - before) / STEPS_OF_A_QUESTION;
+        match answer {
+            Err(error) if error.has_given_up() => None,
+            answer => self.check("matching a request", answer),
+        }
     }
 
     /// Puts another graph in place of this one, and books all that is taken in it.

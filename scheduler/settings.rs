@@ -463,7 +463,7 @@ mod tests {
             reservation_depth: 12,
             bypass_secs: 13,
             questions_per_slice: 32,
-            search_steps: 16_000_000,
+            search_steps: 32_000_000,
             start_slack_secs: 2,
             end_slack_secs: 1,
             own_namespace: "fluxqueue-system".into(),

@@ -93,9 +93,9 @@ pub enum Forecast {
     NotFound,
 }
 
-/// Most steps for the searches of one question, where a setting says nothing else: about half a
+/// Most steps for the searches of one question, where a setting says nothing else: about a
 /// second. A request that needs more counts as one without a known place, and has to wait.
-pub const SEARCH_STEPS_MAX: u64 = 16_000_000;
+pub const SEARCH_STEPS_MAX: u64 = 32_000_000;
 
 /// Steps of searches: each is a look at a node, a vertex, an instant or an edge of a flow, some tens
 /// of nanoseconds.

@@ -129,6 +129,10 @@ fn only_want(request: &Request) -> Option<(&Arc<Shape>, Need)> {
 impl Capacity for Foreseen<'_> {
     type Slots = Allocations;
 
+    fn steps_in_vain(&self) -> u64 {
+        self.live.steps_in_vain()
+    }
+
     fn version(&self, _: &Request) -> Version {
         Version { nodes: 0, changes: self.failures.given_back }
     }

@@ -29,6 +29,8 @@ pub struct Attempt {
     free: Arc<[RankSet]>,
     /// True if it has to be made again, whatever it rests on.
     pub is_in_doubt: bool,
+    /// The steps of its searches that gave up.
+    pub steps_in_vain: u64,
 }
 
 /// An attempt that still stands.
@@ -47,7 +49,7 @@ pub(super) fn attempt<C: Capacity>(
     capacity: &mut C,
     holds: &Claims,
 ) -> Result<(Request, C::Slots), Box<Attempt>> {
-    let version = capacity.version(&request);
+    let (version, before) = (capacity.version(&request), capacity.steps_in_vain());
     let open: Vec<RankSet> = request.groups.iter().map(|group| capacity.open(group)).collect();
     let Left { nodes: free, spares } = holds.left_to(&request, &open, capacity);
     let outcome = if open.iter().any(RankSet::is_empty) {
@@ -81,7 +83,9 @@ pub(super) fn attempt<C: Capacity>(
         }
         Some(held) => Outcome::KeptAway { held },
     };
-    Err(Box::new(Attempt::new(outcome, version, request, (open, free))))
+    let steps_in_vain = capacity.steps_in_vain() - before;
+    let attempt = Attempt::new(outcome, version, request, (open, free));
+    Err(Box::new(Attempt { steps_in_vain, ..attempt }))
 }
 
 /// Finds out why the request does not fit, and which nodes it holds. Nodes that earlier jobs hold
@@ -153,6 +157,7 @@ impl Attempt {
             open: open.into(),
             free: free.into(),
             is_in_doubt: false,
+            steps_in_vain: 0,
         }
     }
 

@@ -30,6 +30,7 @@ use super::memory::{Memory, Waits};
 use super::outcome::Outcome;
 use super::progress::{Decision, Pending, Plan, Progress};
 use super::promising::{Booking, Delay, Kept, Late, Promising, Remade, reserve_again};
+use super::resting::Resting;
 use crate::policies::Depths;
 use crate::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
 use fluxqueue_machine::fluxion::{Fit, Forecast, RankSet};
@@ -43,6 +44,7 @@ struct Walk<'a, C: Promising, R> {
     holds: Claims,
     memory: &'a mut Memory,
     plan: Plan<C::Slots>,
+    resting: &'a mut Resting,
 }
 
 /// Walks the queue in order. Requests that start have their slots in `capacity` afterwards, and
@@ -57,7 +59,8 @@ pub(super) fn go_on<C: Promising>(
     mut enough: impl FnMut(&C) -> bool,
 ) {
     let (holds, plan) = (std::mem::take(&mut progress.holds), std::mem::take(&mut progress.plan));
-    let mut walk = Walk { queue, requests, capacity, depths, holds, memory, plan };
+    let resting = &mut progress.resting;
+    let mut walk = Walk { queue, requests, capacity, depths, holds, memory, plan, resting };
     while let Some((place, class)) = progress.heads.pop_first() {
         // A request that has come since the walk began may have started beside it.
         let is_there = queue.class_of(place.request()) == Some(class);
@@ -301,12 +304,16 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             return Some(Waits::for_what(known));
         }
         let Some(request) = self.requests.request(pending) else { return Some(Waits::InVain) };
+        if self.resting.includes(&request) {
+            return Some(Waits::InVain);
+        }
         match attempt(request, known, self.capacity, &self.holds) {
             Ok((request, slots)) => {
                 self.start(pending, request, slots);
                 None
             }
             Err(attempt) => {
+                self.resting.note(&attempt);
                 let waits = Waits::for_what(&attempt);
                 self.plan.decisions.push(Decision::Blocked {
                     class,

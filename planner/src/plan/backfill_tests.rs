@@ -1,280 +1,17 @@
 //! Situations on a machine of whole nodes, and the plan for each: which jobs start, and which start
 //! each of the others is promised.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+mod timetable;
 
-use super::tests::{name, queue_of, without_rules};
+use std::collections::BTreeMap;
+
+use super::tests::{name, queue_of};
 use super::*;
-use crate::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
-use fluxqueue_machine::cluster::{Company, Stance};
-use fluxqueue_machine::fluxion::{Fit, Forecast, Rank, RankSet, Tenancy};
-use fluxqueue_machine::ledger::{Change, SlotRequest};
+use crate::queue::{JobId, PendingRequest, Place, QueueId};
+use fluxqueue_machine::fluxion::Rank;
 use fluxqueue_workload::Lifetime;
 use fluxqueue_workload::Time;
-
-/// A second that stands for an unknown end.
-const UNKNOWN: i64 = i64::MAX - 1;
-/// What never ends.
-const NEVER: i64 = i64::MAX;
-
-/// A machine of whole nodes: for each node, its bookings with their first and last second.
-#[derive(Clone, Default)]
-struct Timetable {
-    now: i64,
-    /// Per node.
-    taken: Vec<Vec<Taken>>,
-    promises: BTreeMap<PendingRequest, (Reserved, Vec<Rank>)>,
-    passed_by: BTreeMap<PendingRequest, bool>,
-    ahead: BTreeMap<PendingRequest, Delay>,
-    changes: Vec<Change>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct Taken {
-    from: i64,
-    to: i64,
-    by: Option<PendingRequest>,
-}
-
-/// The jobs that wait, each with its number of nodes and its seconds.
-struct Jobs(BTreeMap<JobId, (usize, u64)>);
-
-impl Timetable {
-    /// Nodes that are taken until then; 0: free.
-    fn of(until: &[i64]) -> Self {
-        let taken = |to: &i64| {
-            if *to > 0 { vec![Taken { from: 0, to: *to, by: None }] } else { Vec::new() }
-        };
-        Timetable { taken: until.iter().map(taken).collect(), ..Timetable::default() }
-    }
-
-    fn is_free(&self, rank: Rank, from: i64, seconds: i64) -> bool {
-        let to = from.saturating_add(seconds);
-        self.taken[rank as usize].iter().all(|taken| taken.to <= from || to <= taken.from)
-    }
-
-    fn fit(&self, nodes: &RankSet, count: usize, from: i64, seconds: i64) -> Option<Vec<Rank>> {
-        let free: Vec<Rank> =
-            nodes.iter().filter(|rank| self.is_free(*rank, from, seconds)).take(count).collect();
-        (free.len() == count).then_some(free)
-    }
-
-    fn soonest(&self, nodes: &RankSet, (count, seconds): (usize, i64)) -> Option<(i64, Vec<Rank>)> {
-        let mut ends: Vec<i64> =
-            self.taken.iter().flatten().map(|taken| taken.to).filter(|to| *to < UNKNOWN).collect();
-        ends.push(self.now);
-        ends.sort_unstable();
-        let mut ends = ends.into_iter().filter(|at| *at >= self.now);
-        ends.find_map(|at| Some((at, self.fit(nodes, count, at, seconds)?)))
-    }
-
-    fn take(&mut self, ranks: &[Rank], from: i64, seconds: i64, by: Option<&PendingRequest>) {
-        for rank in ranks {
-            self.taken[*rank as usize].push(Taken {
-                from,
-                to: from.saturating_add(seconds),
-                by: by.cloned(),
-            });
-        }
-    }
-
-    /// Ends the bookings of this node that have begun.
-    fn end(&mut self, rank: Rank) {
-        self.taken[rank as usize].retain(|taken| taken.from > self.now);
-        self.changes.push(Change::Freed(rank));
-    }
-}
-
-fn wish(request: &Request) -> (usize, i64) {
-    let seconds = match request.groups[0].lifetime {
-        Lifetime::Seconds(seconds) => i64::try_from(seconds).unwrap(),
-        Lifetime::Eventually => UNKNOWN,
-        Lifetime::Endless => NEVER,
-    };
-    (request.groups[0].wants[0].count, seconds)
-}
-
-impl Capacity for Timetable {
-    type Slots = Vec<Rank>;
-
-    without_rules!();
-
-    fn version(&self, _: &Request) -> Version {
-        Version { nodes: 0, changes: self.changes.len() as u64 }
-    }
-
-    fn open(&mut self, _: &Group) -> RankSet {
-        (0..).take(self.taken.len()).collect()
-    }
-
-    fn lasting(&mut self, group: &Group) -> RankSet {
-        self.open(group)
-    }
-
-    fn place(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Self::Slots> {
-        let (count, seconds) = wish(request);
-        let Some(ranks) = self.fit(&nodes[0], count, self.now, seconds) else { return Fit::NotNow };
-        self.take(&ranks, self.now, seconds, None);
-        Fit::Placed(ranks)
-    }
-
-    fn forecast(&mut self, request: &Request, nodes: &[RankSet]) -> Forecast {
-        let wish = wish(request);
-        let could = |below: i64| {
-            let free =
-                |rank: &Rank| self.taken[*rank as usize].iter().all(|taken| taken.to < below);
-            nodes[0].iter().filter(free).count() >= wish.0
-        };
-        match self.soonest(&nodes[0], wish) {
-            Some((at, _)) if at <= self.now => Forecast::Now,
-            Some((at, _)) => Forecast::At(at),
-            None if could(NEVER) => Forecast::Eventually,
-            None if nodes[0].len() >= wish.0 => Forecast::Blocked,
-            None => Forecast::Never,
-        }
-    }
-
-    fn eligible(&mut self, _: &Request, nodes: &[RankSet]) -> RankSet {
-        let lasts = |rank: &Rank| self.taken[*rank as usize].iter().any(|taken| taken.to == NEVER);
-        nodes[0].iter().filter(|rank| !lasts(rank)).collect()
-    }
-
-    fn changed_since(&self, then: u64, matters: &mut dyn FnMut(Change) -> bool) -> bool {
-        self.changes[usize::try_from(then).unwrap()..].iter().any(|change| matters(*change))
-    }
-
-    fn fits_one(&self, _: &Request, rank: Rank) -> bool {
-        self.is_free(rank, self.now, 1)
-    }
-
-    fn fits_one_some_day(&self, _: &Request, _: Rank) -> bool {
-        true
-    }
-}
-
-impl Promising for Timetable {
-    fn inherit_patience(&mut self, _: &PendingRequest, _: QueueId) {}
-
-    fn may_be_passed_by(&self, pending: &PendingRequest) -> bool {
-        self.passed_by.get(pending).copied().unwrap_or(true)
-    }
-
-    fn displaces(&self, pending: &PendingRequest) -> Option<Delay> {
-        self.ahead.get(pending).copied()
-    }
-
-    fn promised(&self) -> Vec<PendingRequest> {
-        self.promises.keys().chain(self.passed_by.keys()).cloned().collect()
-    }
-
-    fn reserved(&self, pending: &PendingRequest) -> Option<Reserved> {
-        self.promises.get(pending).map(|(reserved, _)| *reserved)
-    }
-
-    fn reserve(
-        &mut self,
-        (pending, class): (&PendingRequest, ClassId),
-        request: &Request,
-        nodes: &[RankSet],
-        not_before: Option<i64>,
-    ) -> Booking<Self::Slots> {
-        let (count, seconds) = wish(request);
-        let at_once =
-            not_before.and_then(|at| Some((at, self.fit(&nodes[0], count, at, seconds)?)));
-        let Some((at, ranks)) = at_once.or_else(|| self.soonest(&nodes[0], (count, seconds)))
-        else {
-            return Booking::Never;
-        };
-        self.take(&ranks, at, seconds, Some(pending));
-        if at <= self.now {
-            return Booking::Now(ranks);
-        }
-        self.promises.insert(pending.clone(), (Reserved { start: at, class }, ranks));
-        Booking::At(at)
-    }
-
-    fn remake(
-        &mut self,
-        pending: &PendingRequest,
-        _: Option<(ClassId, Request)>,
-        left_of: &dyn Fn(&RankSet) -> RankSet,
-    ) -> Remade<Self::Slots> {
-        let (before, was) = self.promises.remove(pending).expect("it has one");
-        let is_own = |taken: &Taken| taken.by.as_ref() == Some(pending);
-        let own = self
-            .taken
-            .iter()
-            .flatten()
-            .find(|taken| is_own(taken))
-            .expect("it has its place")
-            .clone();
-        self.taken.iter_mut().for_each(|taken| taken.retain(|taken| !is_own(taken)));
-        let nodes = left_of(&(0..).take(self.taken.len()).collect());
-        let wish = (was.len(), own.to - own.from);
-        let was_kept = Kept { start: before.start, nodes: was.iter().copied().collect() };
-        let late = Late { cause: Delay::Walltime, was: was_kept, by: None };
-        let Some((at, ranks)) = self.soonest(&nodes, wish) else { return Remade::Lost(late) };
-        self.take(&ranks, at, wish.1, Some(pending));
-        let moved = (at, &ranks) != (before.start, &was);
-        if moved {
-            self.changes.extend(was.iter().map(|rank| Change::Freed(*rank)));
-        }
-        if at <= self.now {
-            return Remade::Starts(ranks);
-        }
-        self.promises.insert(pending.clone(), (Reserved { start: at, ..before }, ranks));
-        Remade::Kept { start: at, later: (at > before.start).then_some(late), moved }
-    }
-
-    fn take_lost(&mut self, _: &PendingRequest) -> Option<Late> {
-        None
-    }
-
-    fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept> {
-        let (reserved, ranks) = self.promises.remove(pending)?;
-        self.taken
-            .iter_mut()
-            .for_each(|taken| taken.retain(|taken| taken.by.as_ref() != Some(pending)));
-        Some(Kept { start: reserved.start, nodes: ranks.into_iter().collect() })
-    }
-
-    fn let_go(&mut self, _: &PendingRequest) {}
-
-    fn drain(&mut self, _: &PendingRequest, request: &Request, nodes: &[RankSet]) -> Arc<RankSet> {
-        let eligible = self.eligible(request, nodes);
-        Arc::new(eligible.iter().take(wish(request).0).collect())
-    }
-}
-
-impl Requests for Jobs {
-    fn is_put_off(&self, _: &PendingRequest) -> bool {
-        false
-    }
-
-    fn request(&self, pending: &PendingRequest) -> Option<Request> {
-        let (count, seconds) = self.0[&pending.job()];
-        let sample = Arc::new(crate::samples::pod("sample", 1));
-        let lifetime = if seconds == 0 { Lifetime::Eventually } else { Lifetime::Seconds(seconds) };
-        let wants = vec![SlotRequest::new(Arc::clone(&sample.shape), count)];
-        let (pods, stance, company) = (Vec::new(), Stance::default(), Company::Together);
-        let group = Group {
-            wants,
-            pods,
-            lifetime,
-            lifetime_later: None,
-            sample,
-            stance,
-            company,
-            queue: QueueId::DEFAULT,
-            volumes: None,
-            levels: None,
-            tenancy: Tenancy::Shared,
-            queue_nodes: None,
-        };
-        Some(Request { groups: vec![group], starts_job: true })
-    }
-}
+use timetable::{Jobs, NEVER, Taken, Timetable, UNKNOWN};
 
 /// Makes the queue of these jobs, each with its number of nodes and its seconds; 0 stands for an
 /// unknown end.
@@ -637,4 +374,12 @@ fn who_comes_to_be_behind_in_a_queue_in_order_keeps_no_reservation() {
         said.iter().any(|said| said.starts_with("a withdrawn") && said.contains("Priority")),
         "{said:?}"
     );
+}
+
+#[test]
+fn a_namespace_rests_in_a_walk_after_a_long_search_that_gave_up() {
+    let (mut queue, waiting) = jobs(&[(2, 5), (3, 5), (1, 5)]);
+    let mut machine = Timetable { in_vain: 1, ..Timetable::of(&[0, 0, 0, 0]) };
+    walk(&mut queue, &waiting, &mut machine, EASY);
+    assert_eq!(machine.in_vain, 40_001, "one gang and the lone pod are tried");
 }

@@ -21,6 +21,8 @@ pub trait Capacity {
     /// Slots that were taken.
     type Slots;
 
+    /// Returns the steps of the searches that gave up, up to now.
+    fn steps_in_vain(&self) -> u64;
     /// Returns as of when answers for this request are given.
     fn version(&self, request: &Request) -> Version;
     /// The nodes that a group may use now.

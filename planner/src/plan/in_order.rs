@@ -24,7 +24,7 @@ pub(super) fn go_on<C: Capacity>(
     queue: &Pending,
     requests: &impl Requests,
     capacity: &mut C,
-    Progress { heads, holds, plan, .. }: &mut Progress<C::Slots>,
+    Progress { heads, holds, plan, resting, .. }: &mut Progress<C::Slots>,
     mut enough: impl FnMut(&C) -> bool,
 ) {
     while let Some((place, class)) = heads.pop_first() {
@@ -40,6 +40,10 @@ pub(super) fn go_on<C: Capacity>(
                 plan.confirmed.push((class, standing));
             }
         } else if let Some(request) = requests.request(pending) {
+            if resting.includes(&request) {
+                heads.extend(next);
+                continue;
+            }
             match attempt(request, queue.last_attempt(class), capacity, holds) {
                 Ok((request, slots)) => {
                     heads.extend(next);
@@ -53,6 +57,7 @@ pub(super) fn go_on<C: Capacity>(
                     });
                 }
                 Err(attempt) => {
+                    resting.note(&attempt);
                     hold(&attempt, pending, capacity, holds, &mut plan.first_undated);
                     plan.decisions.push(Decision::Blocked {
                         class,

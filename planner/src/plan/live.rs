@@ -34,6 +34,10 @@ pub struct Live<'a> {
 impl Capacity for Live<'_> {
     type Slots = Allocations;
 
+    fn steps_in_vain(&self) -> u64 {
+        self.room.ledger.steps_in_vain()
+    }
+
     fn version(&self, request: &Request) -> Version {
         self.room.version(request)
     }

@@ -40,6 +40,7 @@ mod preferred;
 mod progress;
 pub(crate) mod promising;
 pub(crate) mod request;
+mod resting;
 mod room;
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@ use super::attempt::{Attempt, Standing};
 use super::claims::Claims;
 use super::promising::Late;
 use super::request::{Request, RequestKey};
+use super::resting::Resting;
 use crate::queue::{ClassId, PendingRequest, Place, Queue};
 
 /// The pending requests, with the last attempt of each class.
@@ -84,6 +85,7 @@ pub(super) struct Progress<S> {
     pub(super) holds: Claims,
     /// The decisions so far.
     pub(super) plan: Plan<S>,
+    pub(super) resting: Resting,
     /// True if the requests to visit are found as the walk goes on.
     pub(super) is_found_on_the_way: bool,
 }
@@ -93,7 +95,8 @@ impl<S> Progress<S> {
     /// held.
     pub(super) fn begin(heads: BTreeSet<(Place, ClassId)>, news: News, last: &mut Claims) -> Self {
         let holds = if news == News::Arrivals { std::mem::take(last) } else { Claims::after(last) };
-        Progress { heads, holds, plan: Plan::default(), is_found_on_the_way: false }
+        let (plan, resting) = (Plan::default(), Resting::default());
+        Progress { heads, holds, plan, resting, is_found_on_the_way: false }
     }
 }
 

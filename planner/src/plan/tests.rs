@@ -95,6 +95,9 @@ struct Machine {
     version: u64,
     /// The number of questions so far.
     asked: u64,
+    /// The steps after which each search gives up, and those of all that did; 0: none gives up.
+    gives_up_after: u64,
+    in_vain: u64,
 }
 
 /// The requests that wait, by name: their number of slots, and their nodes.
@@ -108,6 +111,8 @@ impl Machine {
             changes: Vec::new(),
             version: 0,
             asked: 0,
+            gives_up_after: 0,
+            in_vain: 0,
         }
     }
 
@@ -124,6 +129,10 @@ impl Capacity for Machine {
     type Slots = Vec<(Rank, u64)>;
 
     without_rules!();
+
+    fn steps_in_vain(&self) -> u64 {
+        self.in_vain
+    }
 
     fn version(&self, _: &Request) -> Version {
         Version { nodes: self.version, changes: self.changes.len() as u64 }
@@ -148,6 +157,10 @@ impl Capacity for Machine {
 
     fn place(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Self::Slots> {
         self.asked += 1;
+        self.in_vain += self.gives_up_after;
+        if self.gives_up_after > 0 {
+            return Fit::NotFound;
+        }
         let mut missing = count(request);
         if self.sum(nodes, |node| node.0) < missing {
             return Fit::NotNow;
@@ -563,4 +576,21 @@ fn who_comes_last_is_judged_by_what_was_held_before() {
         .collect();
     assert_eq!(outcomes.len(), 2);
     assert!(outcomes[0].starts_with("b Behind") && outcomes[1] == "c starts", "{outcomes:?}");
+}
+
+/// Returns how many of these jobs of one namespace a walk asks about, if each search gives up after
+/// this number of steps.
+fn asked_about(jobs: &[(u64, &'static str)], gives_up_after: u64) -> u64 {
+    let mut machine = Machine { gives_up_after, ..Machine::of(&[(9, 0, 0); 4]) };
+    let (queue, waiting) = queue(jobs);
+    plan_by_order(&queue, &waiting, &mut machine, News::Anything, &mut Claims::default());
+    machine.asked
+}
+
+#[test]
+fn a_namespace_rests_in_a_walk_after_a_long_search_that_gave_up() {
+    let gangs = [(2, "0-3"), (3, "0-3"), (4, "0-3")];
+    assert_eq!(asked_about(&gangs, 20_000), 1);
+    assert_eq!(asked_about(&gangs, 10), 3, "the next walk would cost more");
+    assert_eq!(asked_about(&[(2, "0-3"), (3, "0-3"), (1, "0-3")], 20_000), 2, "one pod is tried");
 }

@@ -55,9 +55,6 @@ pub(crate) struct Jobs {
     pub members: Table<Uid, Member>,
     pub controllers: Controllers,
     pub index: Index,
-    /// Groups by the objects that made pods of them, or own their FluxJobs: a change of such an
-    /// object concerns the group.
-    groups_of: BTreeMap<Uid, BTreeSet<JobId>>,
     /// Gangs that have begun and are not whole.
     starting: BTreeSet<JobId>,
     /// The outcomes of releases of Jobs that waited without pods.
@@ -71,11 +68,14 @@ pub(crate) struct Jobs {
     pub times: Times,
 }
 
-/// The jobs by their names, and the number of the next one.
+/// The jobs by their names and makers, and the number of the next one.
 pub(crate) struct Index {
     pub by_identity: Table<Identity, JobId>,
     /// The jobs by the names of their FluxJobs.
     pub by_key: Table<ObjectKey, JobId>,
+    /// Groups by the objects that made pods of them, or own their FluxJobs: a change of such an
+    /// object concerns the group.
+    groups_of: BTreeMap<Uid, BTreeSet<JobId>>,
     /// The number of the next job.
     pub next: JobId,
 }
@@ -83,7 +83,7 @@ pub(crate) struct Index {
 impl Default for Index {
     fn default() -> Self {
         let (by_identity, by_key) = (Table::default(), Table::default());
-        Index { by_identity, by_key, next: JobId::FIRST }
+        Index { by_identity, by_key, groups_of: BTreeMap::new(), next: JobId::FIRST }
     }
 }
 
@@ -105,7 +105,6 @@ impl Jobs {
             members: Table::default(),
             controllers: Controllers::default(),
             index: Index::default(),
-            groups_of: BTreeMap::new(),
             starting: BTreeSet::new(),
             releases: Releases::default(),
             retaining: BTreeSet::new(),
@@ -129,7 +128,7 @@ impl Jobs {
         let deployment =
             made_by.known().and_then(|set| grouping::deployment_of(set, &self.controllers));
         for uid in [Some(owner), deployment.map(|above| &above.uid)].into_iter().flatten() {
-            self.groups_of.entry(uid.clone()).or_default().insert(id);
+            self.index.groups_of.entry(uid.clone()).or_default().insert(id);
         }
         Ok(())
     }
@@ -139,7 +138,7 @@ impl Jobs {
     pub(crate) fn groups_of(&self, made_by: &Controller) -> impl Iterator<Item = JobId> {
         let named = made_by.group.as_ref().map(|_| Identity::Group(group_of(made_by)));
         let named = named.and_then(|identity| self.index.by_identity.get(&identity));
-        let groups = self.groups_of.get(&made_by.id.uid).into_iter().flatten().chain(named);
+        let groups = self.index.groups_of.get(&made_by.id.uid).into_iter().flatten().chain(named);
         groups.copied().filter(|id| self.all.get(id).is_some_and(|job| !job.is_finished()))
     }
 
@@ -206,10 +205,10 @@ impl Jobs {
             .cloned()
             .chain(job.workload.owners.iter().map(|owner| Uid::from(owner.uid.as_str())))
         {
-            if let Some(groups) = self.groups_of.get_mut(&controller) {
+            if let Some(groups) = self.index.groups_of.get_mut(&controller) {
                 groups.remove(&id);
                 if groups.is_empty() {
-                    self.groups_of.remove(&controller);
+                    self.index.groups_of.remove(&controller);
                 }
             }
         }

@@ -281,7 +281,6 @@ impl Settings {
             slot_keep_secs: slot_keep_seconds.unwrap_or(default.slot_keep_secs),
             slot_keep_max_secs: slot_keep_max_seconds.unwrap_or(default.slot_keep_max_secs),
             suspend_hold_secs: suspend_hold_seconds.unwrap_or(default.suspend_hold_secs),
-            release_pause_secs: default.release_pause_secs,
             group_grace_secs: group_grace_seconds.unwrap_or(default.group_grace_secs),
             gang_start_timeout_secs: gang_start_timeout.unwrap_or(default.gang_start_timeout_secs),
             volume_bind_timeout_secs: volume_bind_timeout
@@ -295,14 +294,10 @@ impl Settings {
                 "reservationDepth",
                 reservation_depth.unwrap_or(default.reservation_depth),
             )?,
-            questions_per_slice: default.questions_per_slice,
-            search_steps: default.search_steps,
             bypass_secs: bypass_seconds.unwrap_or(default.bypass_secs),
-            start_slack_secs: default.start_slack_secs,
-            end_slack_secs: default.end_slack_secs,
-            // The command line knows it.
-            own_namespace: default.own_namespace,
             topology: topology.map(topology_of).transpose()?.map_or(default.topology, Arc::new),
+            // The others are no settings of users; the command line knows the namespace.
+            ..default
         };
         let bind_concurrency =
             flags.bind_concurrency.or(bind_concurrency).unwrap_or(BIND_CONCURRENCY);

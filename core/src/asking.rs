@@ -193,8 +193,12 @@ impl Requests for Asking<'_> {
                 member.is_none_or(waits) || lacks_record()
             }
             PendingRequest::Start(id) => {
-                let job = self.jobs.all.get(id);
-                job.is_none_or(|job| job.start.setbacks.claims_nothing(now) || job.lacks_record())
+                let waits = |job: &Job| {
+                    job.start.setbacks.claims_nothing(now)
+                        || job.lacks_record()
+                        || self.jobs.searches.pause_of(job, now).is_some()
+                };
+                self.jobs.all.get(id).is_none_or(|job| waits(job))
             }
         }
     }

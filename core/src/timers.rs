@@ -1,6 +1,7 @@
 //! Timers: things to be checked again, and when.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use priority_queue::PriorityQueue;
 
@@ -40,6 +41,8 @@ pub(crate) enum Timer {
     /// The pause after a withdrawn placement is over, or a lost answer to a Binding of the job
     /// counts as none.
     Backoff(JobId),
+    /// The pause of a namespace, after searches for places of its gangs that gave up, is over.
+    Searches(Arc<str>),
     /// A FluxJob that belongs to no job is removed.
     Stray(ObjectKey),
     Audit,

@@ -334,6 +334,7 @@ impl Core {
                 self.agenda.queue_changed = true;
                 self.write_ahead().release(id)?;
             }
+            Timer::Searches(_) => self.agenda.queue_changed = true,
             Timer::Unsettled => self.walks.settles |= self.walks.unsettled > 0,
             Timer::Positions => self.telling().note_positions()?,
             Timer::Queues => self.queueing().note_queues(),

@@ -217,6 +217,7 @@ impl Core {
                 }
                 if attempt.outcome == Outcome::NotFound {
                     self.agenda.gauges.placements_not_found += 1;
+                    self.slots().rest_after_search(&pending, attempt.steps_in_vain)?;
                 }
                 self.telling().explain(class, &pending, &attempt);
                 let known =

@@ -20,6 +20,7 @@ pub(crate) mod releases;
 pub(crate) mod retained;
 pub(crate) mod roles;
 pub(crate) mod scheduling_groups;
+pub(crate) mod searches;
 pub(crate) mod seats;
 pub(crate) mod setbacks;
 pub(crate) mod stage;

@@ -25,6 +25,7 @@ use crate::jobs::member::Member;
 use crate::jobs::order::PodOrder;
 use crate::jobs::releases::Releases;
 use crate::jobs::retained::RetainedSlot;
+use crate::jobs::searches::Searches;
 use crate::jobs::waves::Waves;
 use crate::jobs::wishes::Classes;
 use crate::labelled::Labelled;
@@ -65,6 +66,7 @@ pub(crate) struct Jobs {
     pub labelled: Labelled,
     pub classes: Classes,
     pub waves: Waves,
+    pub searches: Searches,
     pub times: Times,
 }
 
@@ -111,6 +113,7 @@ impl Jobs {
             labelled: Labelled::default(),
             classes: Classes::default(),
             waves: Waves::default(),
+            searches: Searches::default(),
             times,
         }
     }

@@ -19,6 +19,10 @@ const REFUSED: Backoff = Backoff { min_millis: 1_000, max_millis: REFUSED_MAX_MI
 /// The longest of these pauses, in milliseconds.
 pub(crate) const REFUSED_MAX_MILLIS: i64 = 300_000;
 
+/// The pause after a search for places that gave up after all the steps that it may take: twenty
+/// times the second that such a search lasts at most, and longer each time.
+const SEARCH: Backoff = Backoff { min_millis: 20_000, max_millis: 300_000 };
+
 /// How long, in milliseconds, a request keeps its claim from the first of several lost races in a
 /// row. A request that loses races for longer would hold back others without end.
 const CLAIM_MILLIS: i64 = 30_000;
@@ -39,6 +43,7 @@ pub(crate) enum Setback {
 pub(crate) struct Setbacks {
     races: u32,
     first_race: Option<Time>,
+    searches: u32,
     refusals: u32,
     first_refusal: Option<Time>,
     /// No Binding leaves before this.
@@ -76,6 +81,18 @@ impl Setbacks {
                 pause
             }
         }
+    }
+
+    /// Counts a search for places that gave up after these steps of so many as it may take. Returns
+    /// the pause that follows, in milliseconds, in which the request claims nothing. A search that
+    /// gave up early is followed by a part of the pause.
+    pub(crate) fn count_search(&mut self, steps: u64, most: u64, now: Time) -> i64 {
+        let whole = i128::from(SEARCH.doubled(self.searches));
+        let part = whole * i128::from(steps.min(most)) / i128::from(most.max(1));
+        let pause = i64::try_from(part).unwrap_or(SEARCH.max_millis);
+        self.searches = self.searches.saturating_add(1);
+        self.claims_from = self.claims_from.max(now.plus_millis(pause));
+        pause
     }
 
     /// Returns when the first Binding may leave.
@@ -131,6 +148,18 @@ mod tests {
         assert_eq!(seconds, [1, 2, 4, 8, 16, 30, 30, 30, 30, 30, 30, 30]);
         assert_eq!(claims.iter().filter(|claims| **claims).count(), 5);
         assert_eq!(pauses(Setback::LostRace, FirstPause::None).0[..4], [0, 1, 2, 4]);
+    }
+
+    #[test]
+    fn a_search_that_gave_up_is_followed_by_a_pause_as_long_as_it_was() {
+        let (mut setbacks, now) = (Setbacks::default(), Time::from_seconds(1_000));
+        let mut count = |steps| setbacks.count_search(steps, 1_000, now);
+        assert_eq!(count(10), 200);
+        assert_eq!([count(1_000), count(1_000)], [40_000, 80_000]);
+        assert_eq!([count(9_000), count(1_000)], [160_000, 300_000]);
+        assert_eq!(count(0), 0);
+        assert!(setbacks.claims_nothing(now.plus_secs(299)));
+        assert!(!setbacks.claims_nothing(now.plus_secs(300)));
     }
 
     #[test]

@@ -264,7 +264,25 @@ impl Refresh<'_> {
         }
         let at = *job.waiting.since.get_or_insert(place);
         job.may_queue();
+        self.tell_of_pause(id)?;
         Ok(vec![(PendingRequest::Start(id), at, 0)])
+    }
+
+    /// States why a gang waits for which no place has been searched for yet, since the searches of
+    /// its namespace pause.
+    fn tell_of_pause(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let until = self.jobs.searches.pause_of(job, self.clock.now);
+        if let Some(until) = until.filter(|_| job.told.blocker.is_none()) {
+            // The next whole second is late enough.
+            let at = Time::from_seconds(self.clock.wall(until).seconds() + 1).timestamp();
+            let text = format!(
+                "searches for places of jobs of its namespace took long and gave up: the next one is \
+                 not before {at}"
+            );
+            self.jobs.block(id, BlockedReason::InsufficientResources, text);
+        }
+        Ok(())
     }
 
     /// Returns the requests of a running gang: its new pods take retained slots at once, or queue

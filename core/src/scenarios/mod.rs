@@ -73,6 +73,7 @@ mod restarts;
 mod roles;
 mod scaling;
 mod scheduling_groups;
+mod searches;
 mod several_shapes;
 mod slices;
 mod slices_of_pods;

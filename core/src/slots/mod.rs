@@ -4,6 +4,7 @@ pub(crate) mod assigning;
 pub(crate) mod ends;
 pub(crate) mod following;
 pub(crate) mod nominations;
+pub(crate) mod resting;
 pub(crate) mod restoring;
 pub(crate) mod settling;
 pub(crate) mod starting;

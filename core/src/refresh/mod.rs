@@ -277,8 +277,8 @@ impl Refresh<'_> {
             // The next whole second is late enough.
             let at = Time::from_seconds(self.clock.wall(until).seconds() + 1).timestamp();
             let text = format!(
-                "searches for places of jobs of its namespace took long and gave up: the next one is \
-                 not before {at}"
+                "searches for places of jobs of its namespace took long and gave up: the next one \
+                 is not before {at}"
             );
             self.jobs.block(id, BlockedReason::InsufficientResources, text);
         }

@@ -151,7 +151,7 @@ impl Core {
                 self.agenda.queue_changed = true;
             }
             Err(error) => {
-                tracing::error!(%error, "audit: the resource graph could not be made anew");
+                tracing::error!(%error, "audit: the resource graph could not be rebuilt");
             }
         }
     }

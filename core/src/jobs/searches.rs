@@ -1,7 +1,7 @@
 //! Searches for places that gave up, by namespace.
 //!
 //! A search that gives up proves nothing, so it has to be repeated when something has changed; and
-//! a tenant can submit any number of gangs whose searches are long. So each of them costs its
+//! a tenant can submit any number of gangs with long searches. So each of them costs its
 //! namespace a pause of twenty times its duration, in which no gang of the namespace is searched
 //! for. These searches take at most a twentieth of the core's time for each namespace.
 

@@ -83,9 +83,9 @@ impl Setbacks {
         }
     }
 
-    /// Counts a search for places that gave up after these steps of so many as it may take. Returns
-    /// the pause that follows, in milliseconds, in which the request claims nothing. A search that
-    /// gave up early is followed by a part of the pause.
+    /// Counts a search for places that gave up after these steps, of `most` that it may take.
+    /// Returns the pause that follows, in milliseconds, in which the request claims nothing. A
+    /// search that gave up early is followed by a part of the pause.
     pub(crate) fn count_search(&mut self, steps: u64, most: u64, now: Time) -> i64 {
         let whole = i128::from(SEARCH.doubled(self.searches));
         let part = whole * i128::from(steps.min(most)) / i128::from(most.max(1));

@@ -61,7 +61,7 @@ pub(crate) fn unrecordable(live: &[&Member], cluster: &Cluster) -> Option<String
     let bytes = longest_names(nodes, cluster);
     (bytes > NODE_LIST_BYTES_MAX).then(|| {
         format!(
-            "it may start on {nodes} nodes, whose names take {bytes} bytes, and its FluxJob can hold \
+            "it may start on {nodes} nodes; their names take {bytes} bytes, and its FluxJob can hold \
              {NODE_LIST_BYTES_MAX} (status.nodeList)"
         )
     })

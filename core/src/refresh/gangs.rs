@@ -217,10 +217,10 @@ fn words_of_ring(others: &[String]) -> String {
     let mut text = "the others need nodes that ".to_owned();
     for other in others.iter().take(RING_NAMED_MAX) {
         text.push_str(other);
-        text.push_str(" holds, whose missing pods need nodes that ");
+        text.push_str(" holds; its missing pods need nodes that ");
     }
     if others.len() > RING_NAMED_MAX {
-        text.push_str("more jobs hold, the last of which needs nodes that ");
+        text.push_str("more jobs hold; the last of them needs nodes that ");
     }
     let all = if others.len() == 1 { "the two" } else { "them" };
     text + &format!("this job holds: one of {all} has to be deleted")

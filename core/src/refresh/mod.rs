@@ -242,7 +242,7 @@ impl Refresh<'_> {
         };
         if let Some(asked) = clamped {
             let text = format!(
-                "size {asked} is asked for, but only {size} pods can appear: {size} start together"
+                "its group asks for {asked} pods, but only {size} can appear: {size} start together"
             );
             self.notices().warn_once(id, ConditionType::SizeClamped, text)?;
         }

@@ -340,7 +340,7 @@ fn what_cannot_be_had_is_refused_by_name() {
     world.settle();
     let (_, message) = world.blocked("d");
     assert!(
-        message.ends_with(&format!("{field}: pods of DaemonSets are on nodes with everybody")),
+        message.ends_with(&format!("{field}: pods of DaemonSets are on nodes with all others")),
         "{message}"
     );
 }

@@ -257,7 +257,7 @@ fn a_gang_whose_nodes_its_record_could_not_name_is_refused() {
     }
     world.settle();
     let (reason, message) = world.blocked("g");
-    let expected = "it may start on 1000 nodes, whose names take 251000 bytes, and its FluxJob can hold 230400 (status.nodeList)";
+    let expected = "it may start on 1000 nodes; their names take 251000 bytes, and its FluxJob can hold 230400 (status.nodeList)";
     assert_eq!((&*reason, &*message, world.bound()), ("UnsupportedConstraint", expected, 0));
 }
 

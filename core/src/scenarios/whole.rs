@@ -254,7 +254,8 @@ fn two_gangs_that_wait_for_each_other_are_named() {
                 if is_mutual { MutualWait } else { StartTimeout },
                 "{what}: {message}"
             );
-            let text = "whose missing pods need nodes that this job holds: one of the two has to be deleted";
+            let text =
+                "its missing pods need nodes that this job holds: one of the two has to be deleted";
             let named = message.contains(&format!("the others need nodes that ns/{other}-job-"));
             assert_eq!(message.contains(text) && named, is_mutual, "{what}: {message}");
         }

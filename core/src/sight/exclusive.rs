@@ -44,6 +44,6 @@ impl Sight<'_> {
             return Some(exclusive::refused("this Fluxion library keeps no nodes for one job"));
         }
         stays_on_its_node
-            .then(|| exclusive::refused("pods of DaemonSets are on nodes with everybody"))
+            .then(|| exclusive::refused("pods of DaemonSets are on nodes with all others"))
     }
 }

@@ -158,14 +158,14 @@ fn of_nodes(nodes: &NoNodes) -> BlockedBy {
 fn scarcest(amounts: &Amounts, asking: u64, nodes: &NoNodes) -> String {
     let free = if nodes.is_of_idle { "in all" } else { "free" };
     let pods = nodes.pods;
-    let who = if asking < pods as u64 {
+    let askers = if asking < pods as u64 {
         format!("{asking} of the {pods} pods that start together")
     } else {
         format!("{pods} pods start together and")
     };
     let (requested, available) = texts(amounts);
     format!(
-        " {who} ask for {requested} {}, {available} {free} on the nodes they may use.",
+        " {askers} ask for {requested} {}, {available} {free} on the nodes they may use.",
         amounts.resource
     )
 }

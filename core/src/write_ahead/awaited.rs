@@ -76,7 +76,7 @@ impl WriteAhead<'_> {
         if let Some(job) = self.jobs.all.get(&id) {
             let text = format!(
                 "writing FluxJob {} has had no answer for {} s: other jobs do not wait for it any more, and if Fluxqueue restarts \
-                 now, what the FluxJob promises may be lost",
+                 now, the promises of the FluxJob may be lost",
                 job.key,
                 WAIT_MILLIS / 1000
             );

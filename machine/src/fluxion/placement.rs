@@ -97,8 +97,8 @@ pub enum Forecast {
 /// second. A request that needs more counts as one without a known place, and has to wait.
 pub const SEARCH_STEPS_MAX: u64 = 32_000_000;
 
-/// Steps of searches: each is a look at a node, a vertex, an instant or an edge of a flow, some tens
-/// of nanoseconds.
+/// Steps of searches: each is a look at a node, a vertex, an instant or an edge of a flow. It takes
+/// some tens of nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Steps {
     /// The steps of all searches.

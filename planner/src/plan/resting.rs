@@ -10,9 +10,9 @@ use super::request::Request;
 /// half a millisecond. Searches that give up sooner cost less than the next walk.
 const STEPS_MAX: u64 = 16_384;
 
-/// The namespaces of which a search gave up in this walk, after long enough. Their other requests
-/// for several pods are left alone for the rest of it: a search takes a second at most, and a tenant
-/// may submit thousands of requests that need one.
+/// The namespaces of which a long search gave up in this walk. Their other requests for several
+/// pods are left alone for the rest of it: a search takes a second at most, and a tenant may submit
+/// thousands of requests that need one.
 #[derive(Debug, Default)]
 pub(super) struct Resting(BTreeSet<Arc<str>>);
 

@@ -62,7 +62,7 @@ fn progress_of(
         return match claim.volume.as_ref().and_then(|name| known.storage.persistent.get(name)) {
             Some(volume) if known.storage.reaches_bound(volume, node) => Progress::Bound,
             Some(volume) => Progress::Failed(format!(
-                "persistentvolumeclaim {} is bound to pv {:?}, whose node affinity doesn't match node {:?}",
+                "persistentvolumeclaim {} is bound to pv {:?}, which cannot be used from node {:?}",
                 id.key, volume.name, node.name
             )),
             None => Progress::Waits,

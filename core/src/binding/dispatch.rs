@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedReason, EventReason, names};
+use fluxqueue_api::{EventReason, names};
 
 use crate::action::{ActionId, ActionKind, EventKind, Subject};
 use crate::backoff::Backoff;
@@ -22,8 +22,11 @@ use crate::jobs::setbacks::{FirstPause, Setback, Setbacks};
 use crate::jobs::stage::{Cause, Sending};
 use crate::parts::Binding;
 use crate::sound::{Lookup, Sound};
+use crate::telling::outside::Outside;
+use crate::telling::words;
 use crate::timers::Timer;
 use fluxqueue_planner::queue::{JobId, PendingRequest};
+use fluxqueue_workload::NodeName;
 use fluxqueue_workload::Uid;
 
 /// Most Bindings on their way. Enough to keep the binder's workers busy; few enough that each
@@ -260,7 +263,7 @@ impl Binding<'_> {
         tracing::warn!(pod = %member.pod.id, attempts, error = %text, "placing a pod failed; it is tried again");
         if attempts >= ATTEMPTS_MAX {
             member.retry_at = now.plus_millis(RETRY.max_millis);
-            self.jobs.block(id, BlockedReason::BindFailed, text.clone());
+            self.jobs.block(id, Outside::WriteFailed(text.clone()));
             self.no_answer(id, text)?;
         }
         self.agenda.timers.wake(
@@ -277,7 +280,7 @@ impl Binding<'_> {
     fn lose_race(&mut self, uid: &Uid) -> Sound {
         let node = self.jobs.members.get(uid).and_then(|member| member.allocation());
         let node =
-            node.map_or_else(|| "its node".to_owned(), |allocation| allocation.node.to_string());
+            node.map_or_else(|| NodeName::from("its node"), |allocation| allocation.node.clone());
         self.slots().replan(uid)?;
         let now = self.clock.now;
         if let Some(member) =
@@ -286,13 +289,12 @@ impl Binding<'_> {
             let pause = member.setbacks.count(Setback::LostRace, now, FirstPause::None);
             let (id, pod) = (member.job, member.pod.id.clone());
             if pause > 0 {
-                tracing::warn!(%pod, node, pause_millis = pause, "a pod does not fit where it was placed, again");
-                let text = format!(
-                    "pod {pod} does not fit on {node} any more; it is placed again, and bound after a pause"
-                );
+                tracing::warn!(%pod, %node, pause_millis = pause, "a pod does not fit where it was placed, again");
+                let misfit = Outside::Misfit(pod, node);
+                let text = words::outside::message(&misfit);
                 self.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
                 self.notices().report_unscheduled(uid, "SchedulerError", &text)?;
-                self.jobs.block(id, BlockedReason::PlacementWithdrawn, text);
+                self.jobs.block(id, misfit);
             }
         }
         Ok(())

@@ -11,8 +11,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fluxqueue_api::BlockedReason;
-
 use crate::action::ActionKind;
 use crate::backoff::Backoff;
 use crate::event::WriteOutcome;
@@ -20,6 +18,7 @@ use crate::in_flight::InFlight;
 use crate::jobs::job::Style;
 use crate::parts::Binding;
 use crate::sound::{Lookup, Sound};
+use crate::telling::outside::Outside;
 use crate::timers::Timer;
 use fluxqueue_machine::cluster::filters::Rejection;
 use fluxqueue_machine::cluster::volumes::{Progress, StorageNews, Unready, VolumeNeeds, Written};
@@ -254,7 +253,7 @@ impl Binding<'_> {
         tracing::info!(pod = %member.pod.id, why, pause_millis = pause, "a pod gives its slot back: its volumes cannot be bound");
         self.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
         self.agenda.touched.insert(id);
-        self.jobs.block(id, BlockedReason::VolumeBindingFailed, why);
+        self.jobs.block(id, Outside::VolumesUnbound(why));
         Ok(())
     }
 

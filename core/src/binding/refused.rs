@@ -6,8 +6,6 @@
 //! refused pod keeps its seat for `gangStartTimeout`, and gives it back after that. A pod that
 //! starts alone gives its slot back at once.
 
-use fluxqueue_api::BlockedReason;
-
 use crate::jobs::job::Style;
 use crate::jobs::lifecycle::Lifecycle;
 use crate::jobs::member::Member;
@@ -15,6 +13,7 @@ use crate::jobs::setbacks::{FirstPause, Setback};
 use crate::jobs::stage::Sending;
 use crate::parts::Binding;
 use crate::sound::Sound;
+use crate::telling::outside::Outside;
 use crate::timers::Timer;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{ObjectRef, Time, Uid};
@@ -156,7 +155,7 @@ impl Binding<'_> {
             let pause = member.setbacks.count(Setback::Refused, now, FirstPause::None);
             let id = member.job;
             self.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
-            self.jobs.block(id, BlockedReason::BindFailed, text.to_owned());
+            self.jobs.block(id, Outside::WriteFailed(text.to_owned()));
             self.agenda.touched.insert(id);
         }
         self.tell_refusal(std::slice::from_ref(uid), text)?;
@@ -171,7 +170,7 @@ impl Binding<'_> {
             let id = member.job;
             self.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
             self.tell_refusal(std::slice::from_ref(uid), &text)?;
-            self.jobs.block(id, BlockedReason::BindFailed, text);
+            self.jobs.block(id, Outside::WriteFailed(text));
             self.agenda.touched.insert(id);
         }
         Ok(())

@@ -10,6 +10,7 @@ use crate::jobs::suspended::{JobChange, JobWrite, Suspended};
 use crate::parts::Binding;
 use crate::queueing::quotas;
 use crate::sound::{Lookup, Sound};
+use crate::telling::words;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::SuspensionPhase;
 
@@ -25,8 +26,9 @@ impl Binding<'_> {
     /// Releases the Job of a job that could begin, so that its pods come.
     pub(crate) fn release_job(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.get(&id);
-        if let Some(text) = job.and_then(|job| quotas::shortage(self.jobs, job, self.clock.now)) {
+        if let Some(short) = job.and_then(|job| quotas::shortage(self.jobs, job, self.clock.now)) {
             // Another Job was released since this one was placed.
+            let text = words::outside::of_quota(&short);
             return self.slots().withdraw(id, &text, Setback::Changed);
         }
         self.write_job(id, JobChange::Release)?;

@@ -8,9 +8,9 @@ use crate::jobs::registry::Jobs;
 use crate::jobs::suspended::{JobChange, Suspended};
 use crate::parts::Queueing;
 use crate::sound::{Lookup, Sound};
+use crate::telling::outside::QuotaShortage;
 use crate::timers::Timer;
 use fluxqueue_planner::queue::JobId;
-use fluxqueue_workload::quantity::quantity;
 use fluxqueue_workload::{ObjectRef, Quota, Resources, Time};
 
 /// The least time in milliseconds for which a released job counts beside the used part that a quota
@@ -90,7 +90,7 @@ impl Queueing<'_> {
 
 /// Returns the reason for which a job that waits without pods is not released now: a quota leaves
 /// too little for its pods. `None` if no quota does.
-pub(crate) fn shortage(jobs: &Jobs, job: &Job, now: Time) -> Option<String> {
+pub(crate) fn shortage(jobs: &Jobs, job: &Job, now: Time) -> Option<QuotaShortage> {
     let quotas = &jobs.releases.quotas;
     let known = quotas.known.get(&job.key.namespace)?;
     let asked = asked_of_quotas(jobs, job);
@@ -104,19 +104,14 @@ pub(crate) fn shortage(jobs: &Jobs, job: &Job, now: Time) -> Option<String> {
     }
     let (quota, left) =
         known.values().find_map(|quota| Some((quota, quota.exceeded_by(&requests)?)))?;
-    let beside = if quota.exceeded_by(&asked).is_none() {
-        " beside those of Jobs that were just released"
-    } else {
-        ""
-    };
-    let amount = |amount| quantity(&left.resource, amount);
-    Some(format!(
-        "resourcequota {} leaves {} of {}, and its pods ask for {}{beside}",
-        quota.id.key.name,
-        amount(u128::from(left.amount)),
-        left.name,
-        amount(asked.sum(&left.resource))
-    ))
+    Some(QuotaShortage {
+        quota: Arc::clone(&quota.id.key.name),
+        name: left.name.clone(),
+        resource: left.resource.clone(),
+        left: left.amount,
+        asked: asked.sum(&left.resource),
+        is_beside_others: quota.exceeded_by(&asked).is_none(),
+    })
 }
 
 /// True if the Job of a job was released, or is being released, and not all of its pods are there.

@@ -30,6 +30,8 @@ use crate::records::{Records, bounds};
 use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
 use crate::telling::Reporting;
+use crate::telling::outside::Outside;
+use crate::telling::words;
 use crate::timers::Timer;
 use fluxqueue_planner::Planner;
 use fluxqueue_planner::plan::Delay;
@@ -126,9 +128,9 @@ impl Refresh<'_> {
             return Ok(());
         }
         let by_queue =
-            self.kept_out_by_queue(job).filter(|(reason, _)| reason.state() == JobState::Refused);
+            self.kept_out_by_queue(job).filter(|it| it.reason().state() == JobState::Refused);
         let for_all = self.refused_for_all(job, &live);
-        let for_all = for_all.or(by_queue.map(|(_, text)| text));
+        let for_all = for_all.or(by_queue.as_ref().map(words::outside::message));
         let refused: Vec<(Uid, String)> = waiting()
             .filter_map(|member| {
                 Some((
@@ -156,21 +158,21 @@ impl Refresh<'_> {
         let ready = live.iter().filter(|member| member.is_ready(names::GATE) && job.counts(member));
         let ready: Vec<Uid> = ready.map(|member| member.pod.id.uid.clone()).collect();
         if let Some(held) = job.record.overrides.held() {
-            self.jobs.block(id, BlockedReason::Held, held);
+            self.jobs.block(id, Outside::Held(held));
             return Ok(Vec::new());
         }
-        if let Some((message, until)) = self.paused(job) {
+        if let Some((obstacle, until)) = self.paused(job) {
             // The job comes back behind the jobs that wait now, and delays none of them.
             self.agenda.timers.wake(Timer::Job(id), until);
             if let Some(job) = self.jobs.all.get_mut(&id) {
                 (job.waiting.since, job.waiting.is_late_entrant) = (None, true);
             }
-            self.jobs.block(id, BlockedReason::ReleasePaused, message);
+            self.jobs.block(id, obstacle);
             return Ok(Vec::new());
         }
-        if let Some(message) = self.lacks_quota(job) {
+        if let Some(shortage) = self.lacks_quota(job) {
             self.queueing().wait_for_quota(id)?;
-            self.jobs.block(id, BlockedReason::QuotaExceeded, message);
+            self.jobs.block(id, Outside::Quota(shortage));
             return Ok(Vec::new());
         }
         // A pod that is deleted before it has a node has no requirements any more, however long its
@@ -181,25 +183,26 @@ impl Refresh<'_> {
             && (job.style != Style::Elastic || ready.is_empty())
             && !job.life.is_placed()
         {
-            self.jobs.block(id, reason, message);
+            self.jobs.block(id, Outside::Refused(reason, message));
             return Ok(Vec::new());
         }
         if !job.life.is_placed()
             && let Some(message) = self.refused_for_all(job, &to_stay)
         {
-            self.jobs.block(id, BlockedReason::UnsupportedConstraint, message);
+            let reason = BlockedReason::UnsupportedConstraint;
+            self.jobs.block(id, Outside::Refused(reason, message));
             return Ok(Vec::new());
         }
         if !job.life.is_placed()
-            && let Some((reason, message)) = self.kept_out_by_queue(job)
+            && let Some(obstacle) = self.kept_out_by_queue(job)
         {
-            self.jobs.block(id, reason, message);
+            self.jobs.block(id, obstacle);
             return Ok(Vec::new());
         }
         if !job.life.is_placed()
-            && let Some(message) = self.kept_outside(job)
+            && let Some(obstacle) = self.kept_outside(job)
         {
-            self.jobs.block(id, BlockedReason::QueueFull, message);
+            self.jobs.block(id, Outside::Queue(obstacle));
             return Ok(Vec::new());
         }
         match job.style {
@@ -226,11 +229,7 @@ impl Refresh<'_> {
             StartSize::Clamped { to, asked } => (to, Some(asked)),
             StartSize::Until(at) => {
                 self.agenda.timers.wake(Timer::Job(id), at);
-                let text = format!(
-                    "{} pods are there, and its group asks for more than can appear",
-                    ready.len()
-                );
-                self.jobs.block(id, BlockedReason::Incomplete, text);
+                self.jobs.block(id, Outside::TooFew(ready.len()));
                 return Ok(Vec::new());
             }
             StartSize::None => {
@@ -253,13 +252,7 @@ impl Refresh<'_> {
         job.start.size = size;
         let there = ready.len() * job.pods.stands_for;
         if there < size {
-            let (reason, held) = if gated > 0 {
-                (BlockedReason::Gated, format!(", {gated} held by gates of others"))
-            } else {
-                (BlockedReason::Incomplete, String::new())
-            };
-            let text = format!("{there} of {size} pods are there{held}");
-            self.jobs.block(id, reason, text);
+            self.jobs.block(id, Outside::Incomplete { there, size, gated });
             return Ok(Vec::new());
         }
         let at = *job.waiting.since.get_or_insert(place);
@@ -275,12 +268,8 @@ impl Refresh<'_> {
         let until = self.jobs.searches.pause_of(job, self.clock.now);
         if let Some(until) = until.filter(|_| job.told.blocker.is_none()) {
             // The next whole second is late enough.
-            let at = Time::from_seconds(self.clock.wall(until).seconds() + 1).timestamp();
-            let text = format!(
-                "searches for places of jobs of its namespace took long and gave up: the next one \
-                 is not before {at}"
-            );
-            self.jobs.block(id, BlockedReason::InsufficientResources, text);
+            let at = Time::from_seconds(self.clock.wall(until).seconds() + 1);
+            self.jobs.block(id, Outside::SearchesPause(at));
         }
         Ok(())
     }
@@ -302,11 +291,7 @@ impl Refresh<'_> {
             self.jobs.is_short_of(job, self.settings.group_grace_secs, self.clock.now)
         });
         if let Some((there, size)) = short {
-            self.jobs.block(
-                id,
-                BlockedReason::Incomplete,
-                format!("{there} of {size} pods are there"),
-            );
+            self.jobs.block(id, Outside::Incomplete { there, size, gated: 0 });
             return Ok(pending);
         }
         if let Some(job) = self.jobs.all.get_mut(&id) {
@@ -365,20 +350,19 @@ impl Refresh<'_> {
         }
         let gate = if ready.is_empty() { self.gate_of_another(id) } else { None };
         match (gate, self.jobs.all.get_mut(&id)) {
-            (Some(text), _) => self.jobs.block(id, BlockedReason::Gated, text),
+            (Some(gate), _) => self.jobs.block(id, gate),
             (None, Some(job)) => job.may_queue(),
             (None, None) => {}
         }
         Ok(pending)
     }
 
-    /// Returns the message on a gate of another owner that keeps a pod of the job from being
-    /// placed.
-    fn gate_of_another(&self, id: JobId) -> Option<String> {
+    /// Returns the gate of another owner that keeps a pod of the job from being placed.
+    fn gate_of_another(&self, id: JobId) -> Option<Outside> {
         let job = self.jobs.all.get(&id)?;
         self.jobs.live(job).find_map(|member| {
             let gate = member.pod.gates.iter().find(|gate| ***gate != *names::GATE)?;
-            Some(format!("pod {} carries scheduling gate {gate:?}", member.pod.id))
+            Some(Outside::Gated(member.pod.id.clone(), Arc::clone(gate)))
         })
     }
 

@@ -1,13 +1,14 @@
 //! The place of a job in its queue, and the reasons for which a queue keeps a job out.
 
-use fluxqueue_api::BlockedReason;
+use std::sync::Arc;
 
 use crate::jobs::job::{InQueue, Job};
 use crate::jobs::suspended::Suspended;
 use crate::parts::Refresh;
 use crate::queueing::quotas;
+use crate::telling::outside::{Outside, QueueObstacle, QueueTrouble, QuotaShortage};
 use fluxqueue_planner::queues::QueueStanding;
-use fluxqueue_workload::{Lifetime, Pod, Time, Uid};
+use fluxqueue_workload::{Pod, Time, Uid};
 
 /// The reason of PodScheduled as long as a pod has gates, in the words of the API server.
 const GATED: &str = "SchedulingGated";
@@ -31,74 +32,39 @@ impl Refresh<'_> {
     }
 
     /// Returns why a job may not wait in its queue, or not start from it.
-    pub(crate) fn kept_out_by_queue(&self, job: &Job) -> Option<(BlockedReason, String)> {
-        let InQueue { name, standing, walltimes, had_place, .. } = &job.queue;
-        match standing {
-            QueueStanding::Open => {}
-            QueueStanding::OtherKinds => {
-                let text = format!(
-                    "FluxQueue {name} takes no {}: see its spec.workloadKinds",
-                    job.workload.kind.as_str()
-                );
-                return Some((BlockedReason::QueueNotUsable, text));
-            }
-            QueueStanding::Stopped => {
-                return Some((
-                    BlockedReason::Held,
-                    format!("its queue is stopped: spec.stopPolicy of FluxQueue {name} is Hold"),
-                ));
-            }
+    pub(crate) fn kept_out_by_queue(&self, job: &Job) -> Option<Outside> {
+        let InQueue { name, standing, had_place, .. } = &job.queue;
+        let why = match standing {
+            QueueStanding::Open => return self.too_long(job).map(|why| of(name, why)),
             QueueStanding::Paused => {
-                let message = self.queues.paused().unwrap_or_default();
-                return Some((BlockedReason::Paused, message));
+                return Some(Outside::Paused(self.queues.paused().unwrap_or_default()));
             }
+            QueueStanding::OtherKinds => QueueTrouble::OtherKind(job.workload.kind),
+            QueueStanding::Stopped => QueueTrouble::Stopped,
             QueueStanding::Invalid => {
                 let trouble = self.queues.object(name).and_then(|queue| queue.trouble.as_deref());
-                let trouble = trouble.unwrap_or("its spec cannot be read");
-                return Some((
-                    BlockedReason::QueueInvalid,
-                    format!("FluxQueue {name} cannot be used: {trouble}"),
-                ));
+                QueueTrouble::Invalid(trouble.unwrap_or("its spec cannot be read").to_owned())
             }
-            QueueStanding::Missing if *had_place => {
-                return Some((
-                    BlockedReason::Held,
-                    format!("its queue was deleted: there is no FluxQueue {name} any more"),
-                ));
-            }
-            QueueStanding::Missing => {
-                return Some((
-                    BlockedReason::QueueNotUsable,
-                    format!("there is no FluxQueue {name}"),
-                ));
-            }
-            QueueStanding::Closed => {
-                let text = format!(
-                    "FluxQueue {name} is not for namespace {}: see its spec.namespaceSelector",
-                    job.key.namespace
-                );
-                return Some((BlockedReason::QueueNotUsable, text));
-            }
-        }
-        walltimes.max_secs?;
-        let longest =
-            self.jobs.live(job).map(|member| self.jobs.walltime(&member.pod, job)).max()?;
-        let max = walltimes.exceeded_by(longest)?;
-        let asked = match longest {
-            Lifetime::Seconds(seconds) => format!("a walltime of {seconds} s"),
-            Lifetime::Eventually | Lifetime::Endless => "no end, as a service,".to_owned(),
+            QueueStanding::Missing if *had_place => QueueTrouble::Deleted,
+            QueueStanding::Missing => QueueTrouble::Missing,
+            QueueStanding::Closed => QueueTrouble::Closed(Arc::clone(&job.key.namespace)),
         };
-        let text = format!(
-            "it asks for {asked} and FluxQueue {name} has {max} s at most (spec.maxWalltimeSeconds)"
-        );
-        Some((BlockedReason::WalltimeTooLong, text))
+        Some(of(name, why))
+    }
+
+    /// Returns the trouble of a job that lasts longer than its queue allows.
+    fn too_long(&self, job: &Job) -> Option<QueueTrouble> {
+        let walltimes = &job.queue.walltimes;
+        walltimes.max_secs?;
+        let asked = self.jobs.live(job).map(|member| self.jobs.walltime(&member.pod, job)).max()?;
+        Some(QueueTrouble::TooLong { asked, most: walltimes.exceeded_by(asked)? })
     }
 
     // --- limits ---
 
-    /// Returns the message for a job without a place in a queue that already has its largest number
-    /// of waiting jobs.
-    pub(crate) fn kept_outside(&self, job: &Job) -> Option<String> {
+    /// Returns the obstacle for a job without a place in a queue that already has its largest
+    /// number of waiting jobs.
+    pub(crate) fn kept_outside(&self, job: &Job) -> Option<QueueObstacle> {
         if !job.waiting.requests.is_empty()
             || job.waiting.since.is_some()
             || !self.queues.is_any_object()
@@ -106,32 +72,33 @@ impl Refresh<'_> {
             return None;
         }
         let (path, most) = self.queues.full(&job.queue.name, &job.key.namespace)?;
-        Some(format!("{most} jobs wait, as many as may: {path} of FluxQueue {}", job.queue.name))
+        let queue = Arc::clone(&job.queue.name);
+        Some(QueueObstacle { queue, why: QueueTrouble::Full { most, path } })
     }
 
-    /// Returns why no Job of its namespace is released now, and until when, if this one waits
-    /// without pods.
-    pub(crate) fn paused(&self, job: &Job) -> Option<(String, Time)> {
+    /// Returns why no Job of its namespace is released now, and until when in the core's time, if
+    /// this one waits without pods.
+    pub(crate) fn paused(&self, job: &Job) -> Option<(Outside, Time)> {
         if !waits_without_pods(job) {
             return None;
         }
         let (times, until) = self.jobs.releases.paused(&job.key.namespace, self.clock.now)?;
-        let at = self.clock.wall(until).timestamp();
-        let what = if times == 1 { "a Job was".to_owned() } else { format!("{times} Jobs were") };
-        let text = format!(
-            "{what} released in its namespace, and the pods did not all come in time: the next release is not before {at}"
-        );
-        Some((text, until))
+        Some((Outside::ReleasePaused { times, until: self.clock.wall(until) }, until))
     }
 
     /// Returns why a job that waits without pods, and without a place, is not to have one: a quota
     /// leaves too little for its pods.
-    pub(crate) fn lacks_quota(&self, job: &Job) -> Option<String> {
+    pub(crate) fn lacks_quota(&self, job: &Job) -> Option<QuotaShortage> {
         if !waits_without_pods(job) {
             return None;
         }
         quotas::shortage(self.jobs, job, self.clock.now)
     }
+}
+
+/// Returns the obstacle that a queue is for a job.
+fn of(queue: &Arc<str>, why: QueueTrouble) -> Outside {
+    Outside::Queue(QueueObstacle { queue: Arc::clone(queue), why })
 }
 
 /// True if a job waits without pods, and has no place yet.

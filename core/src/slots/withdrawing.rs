@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedReason, names};
+use fluxqueue_api::names;
 
 use crate::action::ActionKind;
 use crate::in_flight::InFlight;
@@ -13,6 +13,7 @@ use crate::jobs::setbacks::{FirstPause, Setback};
 use crate::jobs::stage::Sending;
 use crate::parts::Slots;
 use crate::sound::{Lookup, Sound};
+use crate::telling::outside::Outside;
 use crate::timers::Timer;
 use fluxqueue_planner::plan::Delay;
 use fluxqueue_planner::queue::{JobId, PendingRequest};
@@ -111,14 +112,12 @@ impl Slots<'_> {
         let job = self.jobs.all.known_mut(&id)?;
         let pause = job.start.setbacks.count(setback, now, FirstPause::OneSecond);
         tracing::info!(job = %job.key, why, pause_millis = pause, "a placement is withdrawn before its first Binding");
-        let (reason, text) = match setback {
-            Setback::Refused => (BlockedReason::BindFailed, why.to_owned()),
-            Setback::LostRace | Setback::Changed => {
-                let text = format!("the placement was withdrawn before the first Binding: {why}");
-                (BlockedReason::PlacementWithdrawn, text)
-            }
+        let why = why.to_owned();
+        let obstacle = match setback {
+            Setback::Refused => Outside::WriteFailed(why),
+            Setback::LostRace | Setback::Changed => Outside::Withdrawn(why),
         };
-        self.jobs.block(id, reason, text);
+        self.jobs.block(id, obstacle);
         self.agenda.timers.wake(Timer::Backoff(id), now.plus_millis(pause));
         self.agenda.touched.insert(id);
         self.agenda.gauges.placements_withdrawn += 1;

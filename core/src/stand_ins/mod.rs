@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedReason, EventReason, names};
+use fluxqueue_api::{EventReason, names};
 
 use crate::action::{EventKind, Subject};
 use crate::agenda::Agenda;
@@ -28,6 +28,7 @@ use crate::occupancy::Occupancy;
 use crate::records::Records;
 use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
+use crate::telling::outside::Outside;
 use crate::timers::Timer;
 use fluxqueue_planner::Planner;
 use fluxqueue_planner::queue::JobId;
@@ -368,8 +369,8 @@ impl StandIns<'_> {
             && job.life == Lifecycle::Placed
             && *attempts >= ATTEMPTS_UNTOLD
         {
-            let text = format!("its Job cannot be released: {failure}");
-            self.jobs.block(id, BlockedReason::BindFailed, text);
+            let obstacle = Outside::NotReleased(failure.clone());
+            self.jobs.block(id, obstacle);
         }
         Ok(())
     }

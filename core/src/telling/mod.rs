@@ -9,6 +9,7 @@ pub(crate) mod limits;
 pub(crate) mod lost;
 pub(crate) mod obstacle;
 pub(crate) mod outlook;
+pub(crate) mod outside;
 pub(crate) mod positions;
 pub(crate) mod readers;
 pub mod report;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedBy, BlockedReason};
 
+use crate::telling::outside::Outside;
 use crate::telling::readers::{Named, Reader};
 use fluxqueue_workload::constraints::HostPort;
 use fluxqueue_workload::{ResourceName, Time};
@@ -12,9 +13,10 @@ use fluxqueue_workload::{ResourceName, Time};
 /// One thing that is in the way of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Obstacle {
-    /// A finding outside the plan (a gate, a hold, a refused write), or one that an earlier process
-    /// has put on record: its words are given.
+    /// A finding that an earlier process has put on record: its words are given.
     Stated(BlockedBy),
+    /// A finding outside the plan: a gate, a hold, a refused write.
+    Outside(Outside),
     /// The API server refuses the job's FluxJob, with these words.
     RecordRefused(String),
     /// An earlier job, which is known by its name unless it is gone.
@@ -205,6 +207,7 @@ impl Obstacle {
     pub(crate) fn reason(&self) -> BlockedReason {
         match self {
             Obstacle::Stated(stated) => stated.reason,
+            Obstacle::Outside(it) => it.reason(),
             Obstacle::RecordRefused(_) => BlockedReason::BindFailed,
             Obstacle::Behind(_) | Obstacle::KeptFor(..) => BlockedReason::QueuedBehind,
             Obstacle::UnknownEnd { .. } => BlockedReason::UnknownEnd,

@@ -1,6 +1,8 @@
 //! The words for obstacles: the same for the status of a FluxJob, conditions, Events and what-if
 //! answers.
 
+pub(crate) mod outside;
+
 use std::fmt::Write as _;
 
 use fluxqueue_api::{BlockedBy, BlockedReason};
@@ -19,6 +21,7 @@ pub(crate) fn blocked_by(obstacle: &Obstacle) -> BlockedBy {
     let says = |message: String| BlockedBy::new(obstacle.reason(), message);
     match obstacle {
         Obstacle::Stated(stated) => stated.clone(),
+        Obstacle::Outside(it) => outside::blocked_by(it),
         Obstacle::RecordRefused(text) => says(record_refused(text)),
         Obstacle::Behind(None) => says("waits behind an earlier job".to_owned()),
         Obstacle::Behind(Some(party)) => {

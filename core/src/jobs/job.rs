@@ -7,12 +7,13 @@ use fluxqueue_api::{BlockedReason, ConditionType, Reservation, WorkloadKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::jobs::expected::Expected;
-use crate::jobs::lifecycle::{Lifecycle, Stalled};
+use crate::jobs::lifecycle::Lifecycle;
 use crate::jobs::member::Member;
 use crate::jobs::order::PodOrder;
 use crate::jobs::retained::RetainedSlot;
 use crate::jobs::seats::{PodIndex, Seats};
 use crate::jobs::setbacks::Setbacks;
+use crate::jobs::stalled::Stalled;
 use crate::jobs::suspended::Suspended;
 use crate::records::stored::Record;
 use crate::records::times::time_of;

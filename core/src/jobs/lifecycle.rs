@@ -1,6 +1,6 @@
 //! The stages of a job's life.
 
-use fluxqueue_api::{DegradedReason, FinishedReason, FluxJobStatus};
+use fluxqueue_api::{FinishedReason, FluxJobStatus};
 
 use crate::records::times::time_of;
 use fluxqueue_workload::Time;
@@ -36,38 +36,6 @@ impl End {
     pub(crate) fn on_record(status: &FluxJobStatus) -> Option<Self> {
         let reason = FinishedReason::among(&status.conditions)?;
         Some(End { reason, at: status.completion_time.as_ref().map(time_of) })
-    }
-}
-
-/// Why a gang that has begun does not become whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stalled {
-    /// The reason of its condition Degraded.
-    pub reason: DegradedReason,
-    pub message: String,
-    /// True if the finding is from an earlier process.
-    pub is_inherited: bool,
-    /// The first message that this process found, while the message of an earlier process is kept.
-    pub found_first: Option<String>,
-}
-
-impl Stalled {
-    /// Creates a finding of this process.
-    pub(crate) fn new(reason: DegradedReason, message: String) -> Self {
-        Stalled { reason, message, is_inherited: false, found_first: None }
-    }
-
-    /// Returns the finding that counts. A finding of an earlier process for the same reason stays
-    /// until this process finds a message other than its first one.
-    pub(crate) fn after(self, known: Option<Stalled>) -> Stalled {
-        let is_kept = |known: &Stalled| {
-            let is_no_news = known.found_first.as_ref().is_none_or(|first| *first == self.message);
-            known.is_inherited && known.reason == self.reason && is_no_news
-        };
-        match known.filter(is_kept) {
-            Some(known) => Stalled { found_first: Some(self.message), ..known },
-            None => self,
-        }
     }
 }
 

@@ -24,6 +24,7 @@ pub(crate) mod searches;
 pub(crate) mod seats;
 pub(crate) mod setbacks;
 pub(crate) mod stage;
+pub(crate) mod stalled;
 pub(crate) mod suspended;
 pub(crate) mod unready;
 pub(crate) mod unsorted;

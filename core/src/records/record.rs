@@ -20,6 +20,7 @@ use crate::lookahead::estimates;
 use crate::records::bounds;
 use crate::records::times::micro_time;
 use crate::telling::blockers::Blockers;
+use crate::telling::words;
 use fluxqueue_workload::quantity::quantities;
 use fluxqueue_workload::{Lifetime, Shape, Time};
 
@@ -276,7 +277,7 @@ impl Snapshot<'_> {
             let had = job.start.most_bound.min(self.wanted);
             let missing = had.saturating_sub(bound);
             let (status, reason, message) = if let Some(stalled) = &job.start.stalled {
-                ("True", stalled.reason, stalled.message.clone())
+                ("True", stalled.reason(), words::stalled::message(stalled))
             } else if missing > 0
                 && !job.is_finished()
                 && self.scheduled == ScheduledReason::Scheduled

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use fluxqueue_api::{DegradedReason, names};
 
 use crate::jobs::job::{Identity, Job, Style};
-use crate::jobs::lifecycle::{Lifecycle, Stalled};
+use crate::jobs::lifecycle::Lifecycle;
 use crate::jobs::setbacks::{Setback, Setbacks};
+use crate::jobs::stalled::{Stall, StallCause, Stalled};
 use crate::parts::Refresh;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
@@ -19,9 +20,6 @@ use fluxqueue_workload::Resources;
 /// all nodes that it holds. If more gangs have begun and are not whole, some rings show as
 /// `StartTimeout`.
 const RING_JOBS_MAX: usize = 64;
-
-/// The largest number of jobs of a ring that a message names.
-const RING_NAMED_MAX: usize = 8;
 
 impl Refresh<'_> {
     /// Handles pods of a gang that another client bound: the gang has begun, and its other pods
@@ -124,33 +122,25 @@ impl Refresh<'_> {
         let live = self.jobs.live_members(job);
         let bound = live.iter().filter(|member| member.is_bound()).count();
         let (size, namespace) = (job.start.size, Arc::clone(&job.key.namespace));
-        let in_the_way = job
-            .told
-            .blocker
-            .as_ref()
-            .map(|blocker| format!("; {}", blocker.text()))
-            .unwrap_or_default();
+        let blockers = job.told.blocker.clone().map(Box::new);
         let ring = self.ring_of(id);
-        let stalled = if ring.is_empty() {
-            Stalled::new(
-                DegradedReason::StartTimeout,
-                format!("{bound} of {size} pods are bound{in_the_way}"),
-            )
+        let why = if ring.is_empty() {
+            StallCause::Obstacles(blockers)
         } else {
             let others = ring.iter().filter_map(|other| self.jobs.all.get(other));
             let is_told = |job: &Job| {
-                job.start.stalled.as_ref().is_some_and(|it| it.reason == DegradedReason::MutualWait)
+                let stalled = job.start.stalled.as_ref();
+                stalled.is_some_and(|it| it.reason() == DegradedReason::MutualWait)
             };
             for other in others.clone().filter(|job| !is_told(job)) {
                 self.agenda.timers.wake(Timer::Job(other.id), self.clock.now);
             }
             let reader = self.settings.reader(&namespace);
-            let keys: Vec<String> = others.map(|job| reader.job(&job.key)).collect();
-            let text = format!("{bound} of {size} pods are bound; {}", words_of_ring(&keys));
-            Stalled::new(DegradedReason::MutualWait, text)
+            StallCause::Ring(others.map(|job| reader.job(&job.key)).collect())
         };
         if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.start.stalled = Some(stalled.after(job.start.stalled.take()));
+            let stall = Stall { bound, size, why };
+            job.start.stalled = Some(Stalled::after(job.start.stalled.take(), stall));
         }
         Ok(())
     }
@@ -209,19 +199,4 @@ impl Refresh<'_> {
                 && cluster.class(&pod.shape.constraints).now.contains(rank)
         })
     }
-}
-
-/// Returns the sentence on a ring of jobs that wait for each other; `others` are the other jobs in
-/// order, at least one.
-fn words_of_ring(others: &[String]) -> String {
-    let mut text = "the others need nodes that ".to_owned();
-    for other in others.iter().take(RING_NAMED_MAX) {
-        text.push_str(other);
-        text.push_str(" holds; its missing pods need nodes that ");
-    }
-    if others.len() > RING_NAMED_MAX {
-        text.push_str("more jobs hold; the last of them needs nodes that ");
-    }
-    let all = if others.len() == 1 { "the two" } else { "them" };
-    text + &format!("this job holds: one of {all} has to be deleted")
 }

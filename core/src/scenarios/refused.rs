@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::QueuePolicy;
+use crate::telling::words;
 
 /// The words of the API server.
 const WORDS: &str = "403: the namespace is not approved";
@@ -399,7 +400,7 @@ fn ring(nodes: &[&'static str]) -> Vec<(fluxqueue_api::DegradedReason, String)> 
         .all
         .values()
         .map(|job| job.start.stalled.clone().expect("its time is over"));
-    stalled.map(|stalled| (stalled.reason, stalled.message)).collect()
+    stalled.map(|stalled| (stalled.reason(), words::stalled::message(&stalled))).collect()
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A gang starts whole or not at all; and one that has begun and cannot be finished says so.
 
 use super::*;
+use crate::telling::words;
 
 /// A core with a gang of two on nodes `a` and `b` with a placement that is acknowledged next.
 /// Returns the actions that do so.
@@ -223,7 +224,7 @@ fn stalled(
             .find(|job| *job.workload.name == *gang)
             .expect("it is there");
         let stalled = job.start.stalled.clone().expect("its time is over");
-        (gang, stalled.reason, stalled.message)
+        (gang, stalled.reason(), words::stalled::message(&stalled))
     };
     ["one", "two"].map(stalled).into()
 }

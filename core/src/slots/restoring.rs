@@ -8,12 +8,13 @@ use fluxqueue_api::{
 };
 
 use crate::jobs::job::{Identity, Style};
-use crate::jobs::lifecycle::{End, Lifecycle, Stalled};
+use crate::jobs::lifecycle::{End, Lifecycle};
 use crate::jobs::member::Member;
 use crate::jobs::retained::RetainedSlot;
 use crate::jobs::seats::PodIndex;
 use crate::jobs::seats::Seating;
 use crate::jobs::setbacks::Setback;
+use crate::jobs::stalled::Stalled;
 use crate::parts::Slots;
 use crate::records::record;
 use crate::records::record::pod_set_at;
@@ -335,7 +336,7 @@ fn stall_on_record(status: &FluxJobStatus) -> Option<Stalled> {
         .filter(|it| it.status == "True")?;
     let reason = DegradedReason::from_name(&degraded.reason)
         .filter(|reason| *reason != DegradedReason::MemberLost)?;
-    Some(Stalled { is_inherited: true, ..Stalled::new(reason, degraded.message.clone()) })
+    Some(Stalled::OnRecord { reason, message: degraded.message.clone(), found_first: None })
 }
 
 /// True if its pods have been bound, by its record.

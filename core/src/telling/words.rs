@@ -2,6 +2,7 @@
 //! answers.
 
 pub(crate) mod outside;
+pub(crate) mod stalled;
 
 use std::fmt::Write as _;
 

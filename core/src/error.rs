@@ -10,6 +10,7 @@ pub enum CoreError {
     #[error("making the resource graph")]
     Graph(#[from] GraphError),
     /// A policy needs a feature that this library does not have.
-    #[error("queuePolicy {}: this Fluxion library keeps no reservations; only fcfs goes without", .0.as_str())]
+    #[error("queuePolicy {}: this Fluxion library keeps no reservations; only fcfs goes \
+        without", .0.as_str())]
     Policy(QueuePolicy),
 }

@@ -260,7 +260,8 @@ impl Binding<'_> {
         member.retry_at = now.plus_millis(RETRY.doubled(member.attempts));
         member.stage.send_by(Sending::Due);
         let (attempts, id) = (member.attempts, member.job);
-        tracing::warn!(pod = %member.pod.id, attempts, error = %text, "placing a pod failed; it is tried again");
+        tracing::warn!(pod = %member.pod.id, attempts, error = %text, "placing a pod failed; it \
+            is tried again");
         if attempts >= ATTEMPTS_MAX {
             member.retry_at = now.plus_millis(RETRY.max_millis);
             self.jobs.block(id, Outside::WriteFailed(text.clone()));
@@ -289,7 +290,8 @@ impl Binding<'_> {
             let pause = member.setbacks.count(Setback::LostRace, now, FirstPause::None);
             let (id, pod) = (member.job, member.pod.id.clone());
             if pause > 0 {
-                tracing::warn!(%pod, %node, pause_millis = pause, "a pod does not fit where it was placed, again");
+                tracing::warn!(%pod, %node, pause_millis = pause, "a pod does not fit where it \
+                    was placed, again");
                 let misfit = Outside::Misfit(pod, node);
                 let text = words::outside::message(&misfit);
                 self.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));

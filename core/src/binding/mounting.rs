@@ -233,7 +233,8 @@ impl Binding<'_> {
             // The conflicting change may be on its way.
             member.attempts += 1;
             member.retry_at = now.plus_millis(RETRY.doubled(member.attempts.min(RETRIES_DOUBLED)));
-            tracing::warn!(pod = %member.pod.id, claim = %claim.key, ?outcome, "a claim could not be given its volume; it is tried again");
+            tracing::warn!(pod = %member.pod.id, claim = %claim.key, ?outcome, "a claim could not \
+                be given its volume; it is tried again");
             self.agenda.timers.wake(Timer::Pod(uid.clone()), member.retry_at);
         }
         self.agenda.outbox.push_back(uid.clone());
@@ -250,7 +251,8 @@ impl Binding<'_> {
         let pause = FAILED.doubled(member.mountings_failed.min(RETRIES_DOUBLED));
         member.retry_at = now.plus_millis(pause);
         let id = member.job;
-        tracing::info!(pod = %member.pod.id, why, pause_millis = pause, "a pod gives its slot back: its volumes cannot be bound");
+        tracing::info!(pod = %member.pod.id, why, pause_millis = pause, "a pod gives its slot \
+            back: its volumes cannot be bound");
         self.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
         self.agenda.touched.insert(id);
         self.jobs.block(id, Outside::VolumesUnbound(why));

@@ -98,7 +98,8 @@ impl Binding<'_> {
                 | WriteOutcome::Invalid(text)
                 | WriteOutcome::Refused(text) = outcome
                 {
-                    tracing::warn!(job = %job.key, error = %text, "writing a suspended Job failed; it is tried again");
+                    tracing::warn!(job = %job.key, error = %text, "writing a suspended Job \
+                        failed; it is tried again");
                     write.failure = Some(text.clone());
                 }
                 let is_enough = outcome.refusal().is_some() || write.attempts >= ATTEMPTS_MAX;

@@ -62,7 +62,8 @@ impl Core {
         for node in &nodes {
             let differences = self.differences(node, &retained);
             for difference in &differences {
-                tracing::error!(%node, %difference, "audit: an account of this node is wrong, and is counted again");
+                tracing::error!(%node, %difference, "audit: an account of this node is wrong, and \
+                    is counted again");
             }
             self.agenda.gauges.audit_differences += differences.len() as u64;
             if !differences.is_empty() {

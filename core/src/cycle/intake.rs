@@ -98,7 +98,8 @@ impl Core {
         let is_first = !self.queues.is_any_object();
         if let Some(policy) = self.queues.unserved_policy(queue) {
             let (name, policy) = (&queue.name, policy.as_str());
-            tracing::warn!(%name, policy, "this Fluxion library keeps no reservations: the queue is walked as fcfs");
+            tracing::warn!(%name, policy, "this Fluxion library keeps no reservations: the queue \
+                is walked as fcfs");
         }
         if self.queues.put(queue) {
             self.agenda.lost.queue_has_changed(&queue.name);

@@ -42,7 +42,8 @@ pub(crate) fn unrecordable(live: &[&Member], cluster: &Cluster) -> Option<String
     };
     if sets > POD_SETS_MAX {
         return Some(format!(
-            "its pods make {sets} different requests, and its FluxJob can hold {POD_SETS_MAX} (status.workload.podSets)"
+            "its pods make {sets} different requests, and its FluxJob can hold {POD_SETS_MAX} \
+             (status.workload.podSets)"
         ));
     }
     let mut seen = HashSet::new();

@@ -46,7 +46,8 @@ impl Refresh<'_> {
             return Ok(false);
         }
         let (key, members) = (job.key.clone(), job.pods.all.clone());
-        tracing::info!(job = %key, "an earlier leader has put its end on record: its other pods are another group");
+        tracing::info!(job = %key, "an earlier leader has put its end on record: its other pods \
+            are another group");
         let mut pods = Vec::new();
         for uid in &members {
             let allocation = self.slots().take_allocation(uid);

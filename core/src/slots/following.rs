@@ -205,7 +205,10 @@ impl Slots<'_> {
         let (fullest, most) = counts.iter().max_by_key(|(_, count)| **count)?;
         (most - least > skew).then(|| {
             let (fullest, fewest) = (readable(fullest), readable(fewest));
-            format!("{level} {fullest} has {most} of its pods now and {fewest} has {least}, which may differ by {skew}")
+            format!(
+                "{level} {fullest} has {most} of its pods now and {fewest} has {least}, which \
+                may differ by {skew}"
+            )
         })
     }
 }

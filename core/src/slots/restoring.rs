@@ -90,7 +90,8 @@ impl Slots<'_> {
                 .map(|(set, _, node)| (pod_set_at(set), NodeName::from(node)))
                 .collect(),
             Err(error) => {
-                tracing::error!(job = %job.key, %error, "status.placement cannot be read: pods that wait are placed again");
+                tracing::error!(job = %job.key, %error, "status.placement cannot be read: pods \
+                    that wait are placed again");
                 Vec::new()
             }
         };

@@ -111,7 +111,8 @@ impl Slots<'_> {
         self.jobs.forget_start(id)?;
         let job = self.jobs.all.known_mut(&id)?;
         let pause = job.start.setbacks.count(setback, now, FirstPause::OneSecond);
-        tracing::info!(job = %job.key, why, pause_millis = pause, "a placement is withdrawn before its first Binding");
+        tracing::info!(job = %job.key, why, pause_millis = pause, "a placement is withdrawn \
+            before its first Binding");
         let why = why.to_owned();
         let obstacle = match setback {
             Setback::Refused => Outside::WriteFailed(why),

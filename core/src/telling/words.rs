@@ -143,7 +143,8 @@ fn of_nodes(nodes: &NoNodes) -> BlockedBy {
     if let Some((port, pods, open)) = &nodes.port {
         let _ = write!(
             message,
-            " Each of {pods} pods needs a node of its own for host port {}/{}, and they may use {open}.",
+            " Each of {pods} pods needs a node of its own for host port {}/{}, and they may use \
+             {open}.",
             port.port, port.protocol
         );
     }
@@ -177,10 +178,12 @@ fn scarcest(amounts: &Amounts, asking: u64, nodes: &NoNodes) -> String {
 fn of_finding(finding: Finding) -> &'static str {
     match finding {
         Finding::NoDomain => {
-            " There is room for all of them, but in no one domain, as near to each other as they ask for."
+            " There is room for all of them, but in no one domain, as near to each other as they \
+             ask for."
         }
         Finding::NotTogether { ask_about_pods: true } => {
-            " There is room for all of them, but not where they may be together by what they ask about other pods."
+            " There is room for all of them, but not where they may be together by what they ask \
+             about other pods."
         }
         Finding::NotTogether { ask_about_pods: false } => {
             " There is room for all of them, but not where they may be together by their volumes."
@@ -218,7 +221,8 @@ fn of_level(cramped: &CrampedLevel) -> BlockedBy {
         LevelObstacle::TooFewParts { most, parts } => {
             let are = if *parts == 1 { "is" } else { "are" };
             format!(
-                "At most {most} of {pods} may be in one {level}, and there {are} {parts} that they may use."
+                "At most {most} of {pods} may be in one {level}, and there {are} {parts} that \
+                 they may use."
             )
         }
         LevelObstacle::Uneven { skew, least } => {
@@ -232,7 +236,8 @@ fn of_level(cramped: &CrampedLevel) -> BlockedBy {
             let others = if *are_more { " and others" } else { "" };
             let have = if named.len() == 1 && !are_more { "has" } else { "have" };
             format!(
-                "Of level {level}, {}{others} {have} as many pods of its job as may be there beside the rest.",
+                "Of level {level}, {}{others} {have} as many pods of its job as may be there \
+                 beside the rest.",
                 named.join(", ")
             )
         }

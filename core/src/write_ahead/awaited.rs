@@ -80,7 +80,8 @@ impl WriteAhead<'_> {
                 job.key,
                 WAIT_MILLIS / 1000
             );
-            tracing::warn!(job = %job.key, "other jobs do not wait for the write of a FluxJob any more");
+            tracing::warn!(job = %job.key, "other jobs do not wait for the write of a FluxJob any \
+                more");
             let record =
                 job.record.uid().map(|uid| ObjectRef { key: job.key.clone(), uid: uid.clone() });
             let pod = self.jobs.live(job).find(|member| !member.pod.stands_in);

@@ -39,7 +39,8 @@ impl Jobs {
         let is_true = made <= at.plus_secs(CLOCKS_DIFFER_SECS)
             && at <= clock.wall_now().plus_secs(CLOCKS_DIFFER_SECS);
         if !is_true {
-            tracing::warn!(job = %job.key, ?at, ?made, "status.queuedAt cannot be true, and is ignored");
+            tracing::warn!(job = %job.key, ?at, ?made, "status.queuedAt cannot be true, and is \
+                ignored");
         }
         is_true.then_some(at)
     }

@@ -144,7 +144,8 @@ impl Storage {
             if claim.is_lost {
                 let volume = claim.volume.as_deref().unwrap_or_default();
                 let text = format!(
-                    "persistentvolumeclaim {name:?} bound to non-existent persistentvolume {volume:?}"
+                    "persistentvolumeclaim {name:?} bound to non-existent persistentvolume \
+                     {volume:?}"
                 );
                 return unready(name, text);
             }

@@ -53,10 +53,12 @@ impl Core {
                 (job.key.to_string(), about)
             })
             .collect();
+        let queue = self.planner.queue.iter();
+        let queue: Vec<String> = queue.map(|(place, _)| format!("{:?}", place.request())).collect();
         serde_json::json!({
             "now": self.clock.now.timestamp().to_string(),
             "synced": self.intake.synced,
-            "queue": self.planner.queue.iter().map(|(place, _)| format!("{:?}", place.request())).collect::<Vec<_>>(),
+            "queue": queue,
             "jobs": jobs,
             "nodes": nodes,
         })

@@ -51,8 +51,8 @@ impl Apart {
         counts.extend(nodes);
     }
 
-    /// Returns the number of usable nodes that others use, and of all usable nodes; `None` if no node
-    /// is in use by others.
+    /// Returns the number of usable nodes that others use, and of all usable nodes; `None` if no
+    /// node is in use by others.
     pub(crate) fn used_by_others(&self) -> Option<(u64, u64)> {
         (self.used > 0).then_some((self.used, self.of))
     }

@@ -125,8 +125,8 @@ impl Members<'_> {
         let was_told = reported || (!self.intake.listed && since < self.clock.now);
         if gated && !was_told {
             let text = format!(
-                "gate {:?} is left alone: the pod's scheduler is {}, and a pod is only scheduled here if \
-                 spec.schedulerName is one of {}",
+                "gate {:?} is left alone: the pod's scheduler is {}, and a pod is only scheduled \
+                 here if spec.schedulerName is one of {}",
                 names::GATE,
                 text::quoted(&pod.scheduler),
                 self.served_names(),

@@ -445,7 +445,11 @@ impl PromiseKeeping<'_> {
         let written = status.reservation.as_ref()?;
         let job = self.jobs.all.get(&id).filter(|job| self.intake.synced && !job.record.is_own)?;
         // A write of this process may be seen before it is answered.
-        let is_sent = matches!(&job.record.stored, Stored::Writing { write, .. } if write.status.reservation.as_ref() == Some(written));
+        let sent = match &job.record.stored {
+            Stored::Writing { write, .. } => write.status.reservation.as_ref(),
+            _ => None,
+        };
+        let is_sent = sent == Some(written);
         if is_sent || self.sight().is_said(job, written) {
             return None;
         }

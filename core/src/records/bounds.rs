@@ -62,8 +62,8 @@ pub(crate) fn unrecordable(live: &[&Member], cluster: &Cluster) -> Option<String
     let bytes = longest_names(nodes, cluster);
     (bytes > NODE_LIST_BYTES_MAX).then(|| {
         format!(
-            "it may start on {nodes} nodes; their names take {bytes} bytes, and its FluxJob can hold \
-             {NODE_LIST_BYTES_MAX} (status.nodeList)"
+            "it may start on {nodes} nodes; their names take {bytes} bytes, and its FluxJob can \
+             hold {NODE_LIST_BYTES_MAX} (status.nodeList)"
         )
     })
 }

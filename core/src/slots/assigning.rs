@@ -224,8 +224,8 @@ impl Slots<'_> {
             rank.and_then(|rank| self.planner.cluster.node(rank)).map(|node| node.uid.clone());
         if let Some(uid) = uid.filter(|_| refusals == REFUSALS_TOLD) {
             let text = format!(
-                "its kubelet has refused {refusals} pods in a row: Fluxqueue leaves the node alone for longer after each refusal, until a \
-                 pod runs there"
+                "its kubelet has refused {refusals} pods in a row: Fluxqueue leaves the node \
+                 alone for longer after each refusal, until a pod runs there"
             );
             let reporter = self
                 .settings

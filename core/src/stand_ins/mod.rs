@@ -420,8 +420,9 @@ impl StandIns<'_> {
             let (mark, label, enabled) =
                 (names::SUSPENDED, names::ADMISSION_SUSPEND, names::ENABLED);
             let text = format!(
-                "annotation {mark} is ignored, because namespace {namespace} does not have the label {label}={enabled}: the Job stays \
-                 suspended until its spec.suspend is set to false"
+                "annotation {mark} is ignored, because namespace {namespace} does not have the \
+                 label {label}={enabled}: the Job stays suspended until its spec.suspend is set \
+                 to false"
             );
             let (subject, reason) =
                 (Subject::Job(made_by.id.clone()), EventReason::SuspensionIgnored.as_str());

@@ -51,8 +51,8 @@ const REPORTED_MIN: usize = 1_024;
 const REPORTED_AT_ONCE: usize = 256;
 
 impl Telling<'_> {
-    /// Finds the blockers of a class of requests after an attempt, before this becomes the last one,
-    /// if its outcome differs from the one before or the last report is old.
+    /// Finds the blockers of a class of requests after an attempt, before this becomes the last
+    /// one, if its outcome differs from the one before or the last report is old.
     pub(crate) fn explain(&mut self, class: ClassId, head: &PendingRequest, attempt: &Attempt) {
         let before = self.planner.queue.last_attempt(class);
         let known = self.reported(class).cloned();

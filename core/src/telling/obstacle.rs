@@ -1,4 +1,5 @@
-//! Obstacles: the things in the way of a job, as values. [`words`](super::words) puts them in words.
+//! Obstacles: the things in the way of a job, as values. [`words`](super::words) puts them in
+//! words.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -192,12 +192,12 @@ fn of_finding(finding: Finding) -> &'static str {
             " Work that has no end is in the way, so later jobs are not held back."
         }
         Finding::NotFound { ask_about_pods: true } => {
-            " No placement of all of them together was found that keeps what they ask about other pods, and none was \
-             proved impossible, so later jobs are not held back."
+            " No placement of all of them together was found that keeps what they ask about other \
+             pods, and none was proved impossible, so later jobs are not held back."
         }
         Finding::NotFound { ask_about_pods: false } => {
-            " No placement of all of them together was found, and none was proved impossible, so later jobs are not \
-             held back."
+            " No placement of all of them together was found, and none was proved impossible, so \
+             later jobs are not held back."
         }
     }
 }
@@ -228,8 +228,9 @@ fn of_level(cramped: &CrampedLevel) -> BlockedBy {
         LevelObstacle::Uneven { skew, least } => {
             let is = if *is_of_idle { "would be" } else { "is" };
             format!(
-                "The numbers of pods in any two parts of level {level} may differ by {skew} at most: {named} {has} room \
-                 for {least}, so that there {is} room for {room} of {pods}."
+                "The numbers of pods in any two parts of level {level} may differ by {skew} at \
+                 most: {named} {has} room for {least}, so that there {is} room for {room} of \
+                 {pods}."
             )
         }
         LevelObstacle::Full { named, are_more } => {
@@ -242,8 +243,8 @@ fn of_level(cramped: &CrampedLevel) -> BlockedBy {
             )
         }
         LevelObstacle::CutSlice(pod) => format!(
-            "No {level} has nodes for all {wanted} pods of the slice of {pod}: what they mount, or ask of nodes, leaves \
-             them different ones."
+            "No {level} has nodes for all {wanted} pods of the slice of {pod}: what they mount, \
+             or ask of nodes, leaves them different ones."
         ),
     };
     BlockedBy {

@@ -75,8 +75,8 @@ impl WriteAhead<'_> {
     fn tell_record_unanswered(&mut self, id: JobId) {
         if let Some(job) = self.jobs.all.get(&id) {
             let text = format!(
-                "writing FluxJob {} has had no answer for {} s: other jobs do not wait for it any more, and if Fluxqueue restarts \
-                 now, the promises of the FluxJob may be lost",
+                "writing FluxJob {} has had no answer for {} s: other jobs do not wait for it any \
+                 more, and if Fluxqueue restarts now, the promises of the FluxJob may be lost",
                 job.key,
                 WAIT_MILLIS / 1000
             );

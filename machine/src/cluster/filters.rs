@@ -228,8 +228,8 @@ impl Rejection {
             Rejection::DiskConflict => "node(s) had no available disk",
             Rejection::Claim(said) => return said.to_string().into(),
             Rejection::ClaimInUse => {
-                "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by \
-                 another pod"
+                "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access \
+                 mode already in-use by another pod"
             }
             Rejection::VolumeLimit => "node(s) exceed max volume count",
             Rejection::VolumeAffinity => "node(s) didn't match PersistentVolume's node affinity",

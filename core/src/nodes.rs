@@ -10,6 +10,7 @@ use crate::jobs::registry::Jobs;
 use crate::occupancy::Occupancy;
 use crate::records::Records;
 use crate::settings::CoreSettings;
+use crate::telling::lost::NodeLoss;
 use fluxqueue_machine::cluster::{Node, NodeChange};
 use fluxqueue_machine::ledger::{Allocation, valid};
 use fluxqueue_machine::table::Table;
@@ -56,7 +57,7 @@ impl Nodes<'_> {
                 self.binding().note_nodes_of_volumes();
             }
             NodeChange::Replaced { old, .. } => {
-                self.agenda.lost.node_is_gone(old, &node.name);
+                self.agenda.lost.node(old, &node.name, NodeLoss::Gone);
                 self.node_is_void(&node.name);
                 self.node_is_new(&node.name);
             }
@@ -82,7 +83,7 @@ impl Nodes<'_> {
         let Some((rank, node)) = known.filter(|(_, node)| node.uid == *uid) else { return };
         self.agenda.touched.extend(self.jobs.classes.devices.concerned_by(node));
         self.agenda.lost.is_any = true;
-        self.agenda.lost.node_is_gone(rank, name);
+        self.agenda.lost.node(rank, name, NodeLoss::Gone);
         self.occupancy.suspects.forget_refusals(name);
         self.planner.ledger.remove_node(&mut self.planner.cluster, name);
         self.node_is_void(name);

@@ -7,6 +7,7 @@ use fluxqueue_api::names;
 use crate::cycle::Core;
 use crate::jobs::job::Identity;
 use crate::jobs::registry::Jobs;
+use crate::telling::lost::QueueChange;
 use crate::timers::Timer;
 use fluxqueue_planner::plan::Policies;
 use fluxqueue_planner::queue::JobId;
@@ -102,7 +103,7 @@ impl Core {
                 is walked as fcfs");
         }
         if self.queues.put(queue) {
-            self.agenda.lost.queue_has_changed(&queue.name);
+            self.agenda.lost.queue_has_changed(&queue.name, QueueChange::Edited);
             // The first FluxQueue splits the one queue into several, and the queue of services
             // takes services from other queues.
             let concerns_all = is_first || *queue.name == *names::QUEUE_SERVICES;
@@ -114,7 +115,7 @@ impl Core {
     /// Removes a queue that is gone.
     pub(crate) fn queue_object_gone(&mut self, name: &str) {
         self.queues.remove(name);
-        self.agenda.lost.queue_is_gone(name);
+        self.agenda.lost.queue_has_changed(&Arc::from(name), QueueChange::Deleted);
         self.queueing().look_at_jobs(|job| job.queue.is(name));
         if *self.queues.policies() == Policies::FirstComeFirstServed {
             self.promise_keeping().withdraw_all_promises();

@@ -17,7 +17,9 @@ use crate::records::stored::Stored;
 use crate::records::times::time_of;
 use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
-use crate::telling::readers::{Named, Reader};
+use crate::telling::delay::DelayedBy;
+use crate::telling::readers::Named;
+use crate::telling::words;
 use crate::timers::Timer;
 use fluxqueue_machine::fluxion::{End, RankSet};
 use fluxqueue_machine::ledger::Allocation;
@@ -94,7 +96,7 @@ impl PromiseKeeping<'_> {
             // The room is lost for another reason: a pod that should end in this very second is not
             // the cause.
             Delay::Capacity
-                if self.agenda.lost.on(&late.was.nodes, &reader).is_some()
+                if self.agenda.lost.on(&late.was.nodes).is_some()
                     && self.agenda.extended.is_empty() =>
             {
                 (Delay::Capacity, None, None)
@@ -102,13 +104,12 @@ impl PromiseKeeping<'_> {
             Delay::Walltime | Delay::Capacity => match self.overstaying(&late.was, queue, id) {
                 Some(Stays::Extended(by)) => (Delay::Edit, Some(by), None),
                 Some(Stays::Overdue(named)) => {
-                    let text = format!("{} outlived its planned end", reader.name(&named));
-                    (Delay::Walltime, None, Some((Arc::clone(&named.key().namespace), text)))
+                    let namespace = Arc::clone(&named.key().namespace);
+                    (Delay::Walltime, None, Some((namespace, DelayedBy::Overdue(named))))
                 }
                 Some(Stays::Retried(pod)) => {
-                    let text =
-                        format!("{} takes the place of a pod that failed", reader.pod(&pod.key));
-                    (Delay::Walltime, None, Some((pod.key.namespace, text)))
+                    let namespace = Arc::clone(&pod.key.namespace);
+                    (Delay::Walltime, None, Some((namespace, DelayedBy::Retried(pod.key))))
                 }
                 None => (Delay::Capacity, None, None),
             },
@@ -120,14 +121,13 @@ impl PromiseKeeping<'_> {
         }
         let job = self.jobs.all.known(&id)?;
         let by = match cause {
-            Delay::Walltime => {
-                stays.map_or_else(|| "a job outlived its planned end".to_owned(), |(_, text)| text)
-            }
+            Delay::Walltime => stays.map_or(DelayedBy::OverdueJob, |(_, by)| by),
             Delay::Capacity => {
-                missing.unwrap_or_else(|| self.what_is_lost(&late.was.nodes, queue, &reader))
+                missing.map_or_else(|| self.what_is_lost(&late.was.nodes, queue), DelayedBy::Claim)
             }
-            Delay::Priority | Delay::Edit => self.changed_by(cause, by, job, &reader),
+            Delay::Priority | Delay::Edit => self.changed_by(cause, by, job),
         };
+        let by = words::delay::message(&by, &reader);
         let seconds = start.map(|start| start.saturating_sub(late.was.start));
         let by_how_much = seconds.map_or("at an unknown time".to_owned(), |seconds| {
             format!("{seconds} s later than promised")
@@ -155,66 +155,47 @@ impl PromiseKeeping<'_> {
         Ok(())
     }
 
-    /// Describes the loss that delays a promise on these nodes.
-    fn what_is_lost(&self, nodes: &RankSet, queue: Option<QueueId>, reader: &Reader<'_>) -> String {
-        if let Some(text) = self.agenda.lost.on(nodes, reader) {
-            return text;
+    /// Returns the loss that delays a promise on these nodes.
+    fn what_is_lost(&self, nodes: &RankSet, queue: Option<QueueId>) -> DelayedBy {
+        if let Some(loss) = self.agenda.lost.on(nodes) {
+            return DelayedBy::Loss(loss);
         }
         if let Some(queue) = queue {
-            return format!(
-                "there is less room within the limits of FluxQueue {}",
-                self.queues.name(queue)
-            );
+            return DelayedBy::LimitsOf(Arc::from(self.queues.name(queue)));
         }
         let names = self.sight().names_of(nodes);
-        self.agenda.lost.anywhere(reader).unwrap_or_else(|| {
-            if names.is_empty() {
-                "its nodes are gone".to_owned()
-            } else {
-                format!("there is less room on {names}")
-            }
-        })
+        match self.agenda.lost.anywhere() {
+            Some(loss) => DelayedBy::Loss(loss),
+            None if names.is_empty() => DelayedBy::NodesGone,
+            None => DelayedBy::LessRoom(names),
+        }
     }
 
-    /// Names the job that came in ahead, or the change that a person has made.
-    fn changed_by(
-        &self,
-        cause: Delay,
-        by: Option<JobId>,
-        job: &Job,
-        reader: &Reader<'_>,
-    ) -> String {
-        match by.and_then(|by| self.jobs.all.get(&by)) {
-            Some(by) if cause == Delay::Priority => {
-                format!("{} came in with higher priority", reader.job(&by.key))
+    /// Returns the job that came in ahead, or the change that a person has made.
+    fn changed_by(&self, cause: Delay, by: Option<JobId>, job: &Job) -> DelayedBy {
+        let lost = &self.agenda.lost;
+        if let Some(by) = by.and_then(|by| self.jobs.all.get(&by)) {
+            let key = by.key.clone();
+            if cause == Delay::Priority {
+                return DelayedBy::Priority(key);
             }
-            Some(by) => {
-                match self
-                    .agenda
-                    .lost
-                    .queue(&by.queue.name)
-                    .filter(|_| !self.agenda.extended.contains(&by.id))
-                {
-                    Some(text) => format!("{text}, in which {} is", reader.job(&by.key)),
-                    None => format!("{} was changed", reader.job(&by.key)),
-                }
-            }
-            None => {
-                if job.queue.standing == QueueStanding::Paused
-                    && !job.life.is_placed()
-                    && let Some(paused) = self.queues.paused()
-                {
-                    return paused;
-                }
-                // Without queues that have their own policies, no job may have a reservation any
-                // more.
-                let has_no_promises = *self.queues.policies() == Policies::FirstComeFirstServed;
-                let text = self.agenda.lost.queue(&job.queue.name);
-                let text =
-                    text.or_else(|| self.agenda.lost.any_queue().filter(|_| has_no_promises));
-                text.unwrap_or_else(|| "it was changed itself".to_owned())
-            }
+            let of_queue = lost.queue(&by.queue.name);
+            return match of_queue.filter(|_| !self.agenda.extended.contains(&by.id)) {
+                Some((queue, change)) => DelayedBy::QueueOf(queue, change, key),
+                None => DelayedBy::Edited(key),
+            };
         }
+        if job.queue.standing == QueueStanding::Paused
+            && !job.life.is_placed()
+            && let Some(paused) = self.queues.paused()
+        {
+            return DelayedBy::Paused(paused);
+        }
+        // Without queues that have their own policies, no job may have a reservation any more.
+        let has_no_promises = *self.queues.policies() == Policies::FirstComeFirstServed;
+        let any = || lost.any_queue().filter(|_| has_no_promises);
+        let changed = lost.queue(&job.queue.name).or_else(any);
+        changed.map_or(DelayedBy::EditedItself, |(queue, change)| DelayedBy::Queue(queue, change))
     }
 
     /// Finds the job or pod that stays longer than was planned, and so delays a promise on these

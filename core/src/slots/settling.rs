@@ -11,6 +11,7 @@ use crate::jobs::setbacks::Setback;
 use crate::jobs::stage::{Cause, Stage};
 use crate::parts::Slots;
 use crate::sound::{Lookup, Sound};
+use crate::telling::lost::NodeLoss;
 use fluxqueue_machine::ledger::valid;
 use fluxqueue_workload::{OwnerKind, Uid};
 
@@ -91,7 +92,7 @@ impl Slots<'_> {
             if let Some(node) = &pod.node {
                 self.agenda.lost.is_any = true;
                 if let Some(rank) = self.planner.cluster.rank(node) {
-                    self.agenda.lost.node_has_refused(rank, node);
+                    self.agenda.lost.node(rank, node, NodeLoss::RefusedPod);
                 }
                 self.suspect(node);
             }

@@ -3,6 +3,7 @@
 pub(crate) mod blockers;
 pub(crate) mod closed;
 pub(crate) mod cramped;
+pub(crate) mod delay;
 pub(crate) mod explain;
 pub(crate) mod holders;
 pub(crate) mod limits;

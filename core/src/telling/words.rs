@@ -1,6 +1,7 @@
 //! The words for obstacles: the same for the status of a FluxJob, conditions, Events and what-if
 //! answers.
 
+pub(crate) mod delay;
 pub(crate) mod outside;
 pub(crate) mod stalled;
 

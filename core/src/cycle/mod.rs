@@ -334,7 +334,13 @@ impl Core {
                 self.agenda.queue_changed = true;
                 self.write_ahead().release(id)?;
             }
-            Timer::Searches(_) => self.agenda.queue_changed = true,
+            Timer::Searches(namespace) => {
+                match self.jobs.searches.paused(&namespace, self.clock.now) {
+                    // Its pauses have grown since the timer was set.
+                    Some(until) => self.agenda.timers.wake(Timer::Searches(namespace), until),
+                    None => self.agenda.queue_changed = true,
+                }
+            }
             Timer::Unsettled => self.walks.settles |= self.walks.unsettled > 0,
             Timer::Positions => self.telling().note_positions()?,
             Timer::Queues => self.queueing().note_queues(),

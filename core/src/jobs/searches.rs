@@ -31,7 +31,8 @@ impl Searches {
         if is_gang { self.paused(&job.key.namespace, now) } else { None }
     }
 
-    fn paused(&self, namespace: &str, now: Time) -> Option<Time> {
+    /// Returns until when the namespace pauses; `None` if it does not.
+    pub(crate) fn paused(&self, namespace: &str, now: Time) -> Option<Time> {
         self.0.get(namespace).copied().filter(|until| *until > now)
     }
 }

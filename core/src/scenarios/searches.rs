@@ -22,12 +22,17 @@ fn world(queue_policy: crate::QueuePolicy) -> World {
 
 /// A gang of two pods comes, each of which needs a node of its own.
 fn gang_comes(world: &mut World, name: &str, namespace: &str) {
+    submit(world, name, namespace, 4);
+    world.settle();
+}
+
+/// A gang of two pods comes that need so many cores each.
+fn submit(world: &mut World, name: &str, namespace: &str, cores: u64) {
     for at in 0..2 {
-        let mut pod = of_group(pod(&format!("{name}-{at}"), 4), name, Ok(2));
+        let mut pod = of_group(pod(&format!("{name}-{at}"), cores), name, Ok(2));
         pod.id.key.namespace = Arc::from(namespace);
         world.submit(pod);
     }
-    world.settle();
 }
 
 fn gave_up(world: &World) -> u64 {
@@ -51,6 +56,23 @@ fn a_namespace_pauses_after_a_search_that_gave_up_and_others_do_not() {
         assert!(world.node_of("lone").is_some(), "{policy:?}: one pod is not kept back");
         gang_comes(&mut world, "third", "elsewhere");
         assert_eq!(gave_up(&world), 2, "{policy:?}: another namespace does not pause");
+    }
+}
+
+#[test]
+fn the_pauses_of_a_namespace_add_up_and_end() {
+    let mut world = world(crate::QueuePolicy::Fcfs);
+    submit(&mut world, "first", "ns", 4);
+    submit(&mut world, "second", "ns", 3);
+    world.settle();
+    assert_eq!(gave_up(&world), 2, "short searches: both in one walk");
+    for filler in ["filler-1", "filler-2"] {
+        world.change(filler, |pod| pod.phase = Phase::Succeeded);
+    }
+    for (seconds, is_there) in [(21, false), (18, false), (2, true)] {
+        world.pass_seconds(seconds);
+        world.settle();
+        assert_eq!(world.node_of("first-0").is_some(), is_there, "{seconds}");
     }
 }
 

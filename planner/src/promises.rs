@@ -165,7 +165,7 @@ impl Promises {
         self.reserved.values().any(|promise| promise.place.nodes.contains(rank))
     }
 
-    /// Nobody has a reservation.
+    /// No request has a reservation.
     pub fn is_empty(&self) -> bool {
         self.reserved.is_empty()
     }

@@ -63,7 +63,7 @@ fn its_pods_share_nodes_with_each_other_and_with_nobody_else() {
         (set(&["a", "d"]), Some("d")),
         "two cores are free on c"
     );
-    // Nobody uses node e, and that is too little for a second one.
+    // Node e is in no use, and that is too little for a second one.
     world.tell(Event::Node(node("e", 4)));
     submit(&mut world, "k", 2, 3);
     world.settle();

@@ -90,7 +90,7 @@ fn one_that_runs_without_a_flux_job_is_given_none() {
         world.pass_seconds(1);
     }
     assert_eq!((names(&world), &*world.notes), (vec![], &[] as &[String]));
-    // Somebody deletes the record of one that runs: it is as if it had never waited.
+    // A user deletes the record of one that runs: it is as if it had never waited.
     world.submit(pod("big", 2));
     world.pass_seconds(1);
     world.settle();

@@ -259,7 +259,7 @@ impl World {
         });
     }
 
-    /// Somebody changes a FluxJob.
+    /// Changes a FluxJob as a user does.
     fn change_record(&mut self, workload: &str, how: impl FnOnce(&mut FluxJob)) {
         let record = self.record_mut(workload);
         how(record);
@@ -267,7 +267,7 @@ impl World {
         self.tell(Event::FluxJob(record));
     }
 
-    /// Somebody deletes a FluxJob.
+    /// Deletes a FluxJob as a user does.
     fn delete_record(&mut self, workload: &str) {
         let key = key_of(self.record(workload));
         let record = self.records.remove(&key).expect("it is there");

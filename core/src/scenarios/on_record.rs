@@ -25,7 +25,7 @@ fn key(world: &World, workload: &str) -> String {
 }
 
 /// A is promised 2080 since 2052, which is to be written at 2055, and at 2053 D is promised 2180 in
-/// place of 2200: what A has left.
+/// place of 2200, which A has left.
 fn one_rests_on_another() -> World {
     let told = CoreSettings { queue_policy: QueuePolicy::Conservative, ..settings() };
     let mut world = World::told(told, FunctionTable::builtin(), &NODES);

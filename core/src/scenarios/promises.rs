@@ -515,7 +515,7 @@ fn passed_by(world: &World) -> (Option<i64>, Option<(Option<i64>, String)>) {
     (status.passed_by_since.as_ref().map(|at| time_of(at).seconds()), reserved(world, "j"))
 }
 
-/// Nobody knows when the gang can start, and for nearly as long as is allowed it has been passed
+/// It is not known when the gang can start, and for nearly as long as is allowed it has been passed
 /// by. Then one of its pods goes.
 fn incomplete_after_a_while() -> World {
     let mut world = world(QueuePolicy::Easy);

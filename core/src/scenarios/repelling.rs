@@ -247,7 +247,7 @@ fn what_is_promised_beside_another_schedulers_pod_that_repels_is_looked_at_at_on
         world.submit(Pod { labels: labels("x"), ..lasting("waits", 6, 50) });
         world.settle();
         assert_eq!(reserved(&world, "waits"), Some((Some(2100), "a1".to_owned())), "{policy:?}");
-        // Nobody is promised this node, but its rack.
+        // This node is promised to no job, but its rack is.
         world.submit(on(shy("theirs-a", "x", "rack", 10_000), "a2"));
         world.settle();
         assert_eq!(reserved(&world, "waits").and_then(|(start, _)| start), None, "{policy:?}");

@@ -26,7 +26,7 @@ fn gang_comes(world: &mut World, name: &str, namespace: &str) {
     world.settle();
 }
 
-/// A gang of two pods comes that need so many cores each.
+/// A gang of two pods comes that need this number of cores each.
 fn submit(world: &mut World, name: &str, namespace: &str, cores: u64) {
     for at in 0..2 {
         let mut pod = of_group(pod(&format!("{name}-{at}"), cores), name, Ok(2));

@@ -254,7 +254,7 @@ fn a_promise_counts_racks_that_come_later() {
     submit(&mut world, "j", 6, 2, |pod| Pod { lifetime: Lifetime::Seconds(50), ..skewed(1, pod) });
     world.settle();
     assert_eq!(world.estimate("j").map(|(kind, _)| kind), Some(EstimateKind::Reserved));
-    // Nobody may use the nodes of the new rack yet, but it counts: 2, 2, 2 and none are not even.
+    // The nodes of the new rack cannot be used yet, but it counts: 2, 2, 2 and none are not even.
     for name in ["d1", "d2"] {
         let Event::Node(node) = node_in(name, "d") else { unreachable!("it is a node") };
         world.tell(Event::Node(Arc::new(Node { unschedulable: true, ..Node::clone(&node) })));

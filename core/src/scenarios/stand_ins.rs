@@ -76,7 +76,7 @@ impl World {
         WriteOutcome::Written(None)
     }
 
-    /// Somebody changes a Job: its version is another one then.
+    /// Changes a Job as a user does: its version is another one then.
     pub(super) fn change_job(&mut self, name: &str, how: impl FnOnce(&mut Controller)) {
         let job = self.jobs.get_mut(name).expect("it is there");
         how(job);

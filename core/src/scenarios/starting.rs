@@ -69,7 +69,7 @@ fn who_joins_one_that_waits_for_its_record_waits_for_the_record_too() {
     world.submit_gang(1);
     let placement = held_write(&mut world);
     world.delete("p1");
-    // Nobody knows whether the placement of two is on record: what follows it is.
+    // It is not known whether the placement of two is on record: what follows it is.
     world.tell(Event::Done(placement, Outcome::Write(WriteOutcome::Failed("timeout".to_owned()))));
     let incomplete = held_write(&mut world);
     world.tell(Event::Controller(Arc::new(wants(1))));

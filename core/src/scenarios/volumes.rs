@@ -330,7 +330,7 @@ fn while_a_claim_is_bound_its_pod_says_where_it_is_to_be() {
     world.change_claim("data", |claim| claim.selected_node = None);
     world.settle();
     assert_eq!(nominated(&world, "p"), None, "its provisioner gave up");
-    // Somebody else's nomination stays, until it has a place.
+    // A nomination by another client stays, until it has a place.
     world.change("p", |pod| pod.nominated = Some("gone".into()));
     world.settle();
     assert_eq!(nominated(&world, "p"), Some("gone"));

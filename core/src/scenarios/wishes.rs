@@ -338,7 +338,7 @@ fn a_group_starts_with_as_many_as_its_label_says() {
         status(world, group).workload.as_ref().expect("observed").pod_sets.clone()
     };
     assert_eq!((sets(&world, "g")[0].count, sets(&world, "g")[0].min_count), (3, Some(2)));
-    // Nobody can say it of a size that is no number.
+    // It cannot be said of a size that is no number.
     world.submit(of_group(pod("b0", 8), "bad", Err("\"many\" is no number".to_owned())));
     world.pass_seconds(3);
     world.settle();

@@ -37,7 +37,7 @@ pub(super) struct Failures {
 /// shape.
 #[derive(Default)]
 enum RoomFor {
-    /// Nobody has come.
+    /// No request has come.
     #[default]
     Unknown,
     /// All are of this shape.

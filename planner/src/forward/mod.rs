@@ -248,7 +248,7 @@ impl Ask {
         let want = SlotRequest::new(Arc::clone(&self.sample.shape), self.pods);
         let group = Group {
             wants: vec![want],
-            // Nobody asks for these pods by name.
+            // No client asks for these pods by name.
             pods: vec![Pods::with_capacity(0)],
             lifetime: self.walltime,
             lifetime_later: None,

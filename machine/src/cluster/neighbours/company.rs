@@ -3,7 +3,7 @@
 /// The company in which a pod comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Company {
-    /// Nobody.
+    /// No other pod.
     Alone,
     /// Other pods, some of which may come before it.
     Together,

@@ -88,7 +88,7 @@ impl OwnTerms {
 }
 
 impl Crowd {
-    /// Nobody is counted yet.
+    /// No pod is counted yet.
     pub(super) fn new(constraints: &Constraints, topology: &mut DomainTable) -> Self {
         let mut tally = |key: &_| Tally::new(topology.key(key));
         let near = constraints.near.iter().map(|term| tally(&term.topology_key)).collect();

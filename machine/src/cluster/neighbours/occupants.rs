@@ -143,7 +143,7 @@ impl Occupants {
         found.into_iter().collect()
     }
 
-    /// Nobody asks any more.
+    /// No pod asks any more.
     pub(super) fn watch_nothing(&mut self) {
         self.watched.clear();
     }

@@ -37,7 +37,7 @@ pub enum ChangedTerms {
 }
 
 impl ChangedTerms {
-    /// Nobody has to be asked.
+    /// No pod has to be asked.
     pub fn is_none(&self) -> bool {
         matches!(self, ChangedTerms::Of(terms) if terms.is_empty())
     }

@@ -9,7 +9,7 @@ FLUXQUEUE := target/release/fluxqueue
 INSTALL := $(foreach file,crds/fluxjobs crds/fluxqueues base/namespace base/rbac base/admission-policy base/records-policy \
 	base/own-writes-policy base/required-policy,--install manifests/chart/files/$(file).yaml)
 
-.PHONY: help build command demo-binaries library testbed helm alerts dashboards demo test attacks oracle panics bench bench-cluster simulation saboteurs digests e2e fuzz miri structure lint docs crds reference
+.PHONY: help site build command demo-binaries library testbed helm alerts dashboards demo test attacks oracle panics bench bench-cluster simulation saboteurs digests e2e fuzz miri structure lint docs crds reference
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,6 +110,12 @@ structure: ## record smaller numbers for the structure of the code; `make test` 
 lint: ## formatting and clippy, warnings are errors
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+# Links to files of the repository lead to REPOSITORY, an address such as https://github.com/OWNER/NAME/blob/main.
+site: ## build the pages in docs/ as a site, in target/site, with mdBook
+	@test -x target/tools/bin/mdbook || echo "== Building mdBook: about 4 minutes the first time, on two cores"
+	@test -x target/tools/bin/mdbook || cargo install --locked --profile dev --root target/tools mdbook@0.5.4
+	target/tools/bin/mdbook build site
 
 docs: ## build the API documentation, warnings are errors
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked

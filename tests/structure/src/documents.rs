@@ -7,6 +7,8 @@ use std::path::{Component, Path, PathBuf};
 const ARCHITECTURE_LINES_MAX: usize = 200;
 /// Most rows of the glossary; other terms are explained at the head of their module.
 const GLOSSARY_ROWS_MAX: usize = 36;
+/// The contents of the site.
+const CONTENTS: &str = "docs/SUMMARY.md";
 
 /// Returns the relative links of the documents that lead to no file or to no heading, each with
 /// its document and line.
@@ -52,6 +54,40 @@ pub fn too_long(documents: &[(String, String)]) -> Vec<String> {
         }
     }
     long
+}
+
+/// Returns where the contents of the site differ from the pages: each page is named once, by its
+/// title.
+pub fn wrong_contents(documents: &[(String, String)]) -> Vec<String> {
+    let mut pages: BTreeMap<PathBuf, &str> = BTreeMap::new();
+    for (path, text) in documents {
+        if path.starts_with("docs/") && is_page(path) && path != CONTENTS {
+            let title = text.lines().find_map(|line| line.strip_prefix("# "));
+            pages.insert(PathBuf::from(path), title.unwrap_or_default());
+        }
+    }
+    let contents = documents.iter().find(|(path, _)| path == CONTENTS);
+    let contents = contents.map(|(_, text)| text.as_str()).unwrap_or_default();
+    let mut wrong = Vec::new();
+    for line in contents.lines() {
+        let Some((name, link)) =
+            line.split_once('[').and_then(|(_, rest)| rest.strip_suffix(')')?.split_once("]("))
+        else {
+            continue;
+        };
+        let page = joined(CONTENTS, link);
+        match pages.remove(&page) {
+            Some(title) if title == name => {}
+            Some(title) => wrong.push(format!("{}: the title is {title:?}", page.display())),
+            // A heading of several pages is no page.
+            None if link.is_empty() => {}
+            None => {
+                wrong.push(format!("{}: there is no such page, or it is twice", page.display()))
+            }
+        }
+    }
+    wrong.extend(pages.keys().map(|page| format!("{}: it is not named", page.display())));
+    wrong
 }
 
 fn is_page(path: &str) -> bool {
@@ -112,6 +148,25 @@ mod tests {
         assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
         let long = too_long(&documents);
         assert!(long.is_empty(), "{}", long.join("\n"));
+        let wrong = wrong_contents(&documents);
+        assert!(wrong.is_empty(), "{CONTENTS}:\n{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn contents_that_differ_from_the_pages_are_found() {
+        let page = |path: &str, text: &str| (path.to_owned(), text.to_owned());
+        let documents = [
+            page(CONTENTS, "- [A]()\n- [One](one.md)\n- [2](two.md)\n- [Four](four.md)\n"),
+            page("docs/one.md", "# One\n"),
+            page("docs/two.md", "<!-- a comment -->\n# Two\n"),
+            page("docs/internals/three.md", "# Three\n"),
+        ];
+        let wrong = [
+            "docs/two.md: the title is \"Two\"",
+            "docs/four.md: there is no such page, or it is twice",
+            "docs/internals/three.md: it is not named",
+        ];
+        assert_eq!(wrong_contents(&documents), wrong);
     }
 
     #[test]

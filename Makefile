@@ -9,10 +9,14 @@ FLUXQUEUE := target/release/fluxqueue
 INSTALL := $(foreach file,crds/fluxjobs crds/fluxqueues base/namespace base/rbac base/admission-policy base/records-policy \
 	base/own-writes-policy base/required-policy,--install manifests/chart/files/$(file).yaml)
 
-.PHONY: help site build command demo-binaries library testbed helm alerts dashboards demo test attacks oracle panics bench bench-cluster simulation saboteurs digests e2e fuzz miri structure lint docs crds reference
+# `make install PREFIX=/usr DESTDIR=package` puts the programs into package/usr/bin.
+PREFIX ?= /usr/local
+RELEASE_TOOLS := release/tools/bin/regctl tests/helm/bin/helm
+
+.PHONY: help site build command install release release-tools release-test release-twice release-packages workflows upgrade demo-binaries library testbed helm alerts dashboards demo test attacks oracle panics bench bench-cluster simulation saboteurs digests e2e fuzz miri structure lint docs crds reference
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build fluxqueue, optimised
 	@test -e $(FLUXQUEUE) || echo "== Building Fluxqueue: some minutes the first time"
@@ -20,6 +24,9 @@ build: ## build fluxqueue, optimised
 
 command: ## build target/release/kubectl-fluxqueue, which kubectl runs as `kubectl fluxqueue`
 	cargo build --release --locked -p kubectl-fluxqueue
+
+install: build command ## install fluxqueue, kubectl-fluxqueue and completions for shells into PREFIX (/usr/local), below DESTDIR
+	release/install.sh '$(DESTDIR)$(PREFIX)'
 
 library: ## build target/release/libfluxion_sys.so and its link libreapi_cli.so, for programs written for Fluxion
 	cargo build --release --locked -p fluxion-sys
@@ -125,3 +132,40 @@ reference: ## write docs/reference.md and docs/bounds.md from the code
 
 crds: ## write manifests/chart/files/crds from the Rust types
 	UPDATE_GOLDEN=1 cargo test --locked -p fluxqueue-api crd
+
+release-tools: ## install the tools for a release that cargo and Go can build: cargo-cyclonedx, regctl, krew, actionlint, Helm
+	release/install-tools.sh
+	$(MAKE) --no-print-directory $(RELEASE_TOOLS) release/krew/bin/krew
+
+release/tools/bin/%: release/tools/go.mod
+	cd release/tools && go build -o bin/ tool
+
+release/krew/bin/krew: release/krew/go.mod
+	cd release/krew && go build -o bin/ tool
+
+tests/helm/bin/helm:
+	$(MAKE) --no-print-directory helm
+
+release: ## make a release of this commit in target/release-VERSION (RELEASES=URL of the page of releases; docs/releasing.md)
+	release/tools.sh
+	$(MAKE) --no-print-directory $(RELEASE_TOOLS)
+	release/release.sh
+
+release-test: ## test the release: run its programs, unpack its image, install by krew and Helm
+	release/tools.sh test
+	$(MAKE) --no-print-directory tests/helm/bin/helm release/krew/bin/krew
+	release/check.sh
+
+release-twice: ## make the release again elsewhere, and compare all checksums
+	release/tools.sh
+	$(MAKE) --no-print-directory $(RELEASE_TOOLS)
+	release/twice.sh
+
+release-packages: ## take the newest packages of Debian 12 for the image (release/debian.lock)
+	release/packages.sh update
+
+upgrade: testbed ## upgrade from an older commit (FROM, 1b91024) on a control plane, and go back
+	release/upgrade.sh '$(or $(FROM),1b91024)'
+
+workflows: release/tools/bin/actionlint ## check the workflows in .github
+	release/tools/bin/actionlint -color=false -shellcheck= -pyflakes=

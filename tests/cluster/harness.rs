@@ -108,7 +108,8 @@ impl ControlPlane {
         ControlPlane { dir, up, lists: Lists::default() }
     }
 
-    fn install(&self) {
+    /// Installs Fluxqueue's definitions, permissions and policies, or upgrades to them.
+    pub(crate) fn install(&self) {
         let base = [
             "namespace",
             "rbac",

@@ -107,6 +107,9 @@ mod recipes;
 /// Promised starts, and actual starts.
 mod time;
 
+/// An upgrade from an older version, and the way back.
+mod upgrade;
+
 /// Jobs that ask for racks, zones and other levels of the machine.
 mod topology;
 

@@ -6,12 +6,12 @@
 //! was to take a place, can restore it.
 
 mod agendas;
-pub(crate) mod claims;
 mod elastic;
 mod holding;
 pub(crate) mod job;
 pub(crate) mod jobs;
 mod journal;
+pub(crate) mod questions;
 mod releasing;
 mod restoring;
 mod time;

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use super::Engine;
 use super::defects::defect;
 use crate::book::job::JobMode;
-use crate::book::{Book, claims};
+use crate::book::{Book, questions};
 use crate::graph::VertexId;
 use crate::limits::{FIND_BYTES_MAX, FIND_DEPTH_MAX};
 use crate::schedule::Touch;
@@ -112,7 +112,7 @@ impl Search<'_> {
                 self.job = Some(*id);
                 let mut all = HashMap::new();
                 if let Some(job) = self.book.jobs().get(*id) {
-                    for part in claims::parts(self.book.graph(), job) {
+                    for part in questions::parts(self.book.graph(), job) {
                         let known = all.entry(part.vertex).or_insert((false, None));
                         *known = (part.exclusive, part.touch.or(known.1));
                     }
@@ -133,7 +133,7 @@ impl Search<'_> {
         emitted: &mut Vec<Emitted>,
     ) -> bool {
         let graph = self.book.graph();
-        let held = claims::held(self.book, vertex);
+        let held = questions::held(self.book, vertex);
         let state = State {
             down: above.down || !graph.is_marked_up(vertex),
             allocated: above.allocated || held.now,

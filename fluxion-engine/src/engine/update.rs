@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::Engine;
 use super::granting::weigh;
 use super::op::Grant;
-use crate::book::claims;
 use crate::book::job::{JobInfo, JobMode};
+use crate::book::questions;
 use crate::graph::{Graph, TypeId, VertexId};
 use crate::limits::R_BYTES_MAX;
 use crate::readers::jgf;
@@ -130,7 +130,7 @@ impl Engine {
         for (vertex, exclusive) in &vertices {
             // A vertex that is only passed through may have units that others use.
             let is_free = if *exclusive {
-                claims::is_free(&self.book, *vertex, (at, to))
+                questions::is_free(&self.book, *vertex, (at, to))
             } else {
                 self.book.schedule().is_free(*vertex, at, to)
             };

@@ -25,7 +25,7 @@ impl Agendas {
     pub(super) fn add(&mut self, id: u64, job: &Job) {
         if job.info.mode == JobMode::Reserved {
             self.starts.push(Reverse((job.info.at, id)));
-        } else if !job.touches.is_empty() {
+        } else if !job.claims.vertices().is_empty() {
             self.add_end(id, job.term.to);
         }
     }

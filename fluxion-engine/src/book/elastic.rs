@@ -6,7 +6,7 @@ use super::Book;
 use super::job::Job;
 use crate::Error;
 use crate::graph::{Enlargement, TypeId, VertexId};
-use crate::schedule::{Hold, Schedule, Touch};
+use crate::schedule::{Hold, Schedule, Term, Touch};
 use crate::time::End;
 
 impl Book {
@@ -69,14 +69,20 @@ impl Book {
         }
         losers.extend(self.graph.cut(top)?);
         self.has_shrunk = true;
-        self.follows_from_jobs &= self.graph.has_pool_types();
+        self.follows_from_claims &= self.graph.has_pool_types();
         losers.sort_unstable();
         losers.dedup();
-        for id in losers {
-            if let Some(job) = self.jobs.change(id) {
-                let pools = &self.graph.pools;
-                job.ranks.retain(|rank| pools.position(*rank).is_some());
+        let pools = &self.graph.pools;
+        let is_gone = |rank: u32| pools.position(rank).is_none();
+        for (_, job) in self.jobs.lost_mut().filter(|(id, _)| losers.contains(id)) {
+            job.claims.take_ranks(is_gone);
+        }
+        for id in &losers {
+            if let Some(job) = self.jobs.change(*id) {
+                job.claims.take_ranks(is_gone);
             }
+        }
+        for id in losers {
             self.drop_if_empty(id);
         }
         if !self.schedule.shrink(&self.graph, top, parent) {
@@ -111,22 +117,24 @@ impl Book {
         let mut schedule = Schedule::new(filters);
         schedule.put_off = self.schedule.put_off;
         schedule.make_room(&self.graph);
-        for job in self.jobs.holders_mut() {
-            for touch in &mut job.touches {
-                let (old, new) = (
-                    before.tracked(&self.graph, touch.vertex),
-                    schedule.filters.tracked(&self.graph, touch.vertex),
-                );
-                if !touch.below.is_empty() && old != new {
-                    let used = |kind| {
-                        old.iter().position(|known| *known == kind).map_or(0, |at| touch.below[at])
-                    };
-                    let below = new.iter().map(|kind| used(*kind)).collect();
-                    *touch = Touch { below, ..touch.clone() };
-                }
-                schedule.add(&self.graph, job.term, touch);
+        let mut add = |term: Term, touch: &mut Touch| {
+            let (old, new) = (
+                before.tracked(&self.graph, touch.vertex),
+                schedule.filters.tracked(&self.graph, touch.vertex),
+            );
+            if !touch.below.is_empty() && old != new {
+                let used = |kind| {
+                    old.iter().position(|known| *known == kind).map_or(0, |at| touch.below[at])
+                };
+                touch.below = new.iter().map(|kind| used(*kind)).collect();
             }
+            schedule.add(&self.graph, term, touch);
+        };
+        for job in self.jobs.holders_mut() {
+            let term = job.term;
+            job.claims.vertices_mut().iter_mut().for_each(|touch| add(term, touch));
         }
+        self.jobs.stranded_mut().iter_mut().for_each(|(term, touch)| add(*term, touch));
         if !self.graph.has_pool_types() {
             schedule.hold_back(&self.graph, &before, self.now);
         }
@@ -140,7 +148,7 @@ fn count_new(book: &mut Book, before: usize) {
     if book.graph.len() == before {
         return;
     }
-    book.follows_from_jobs &= book.graph.has_pool_types();
+    book.follows_from_claims &= book.graph.has_pool_types();
     if book.schedule.grow(&book.graph, before, book.now) {
         book.weights.grow(&book.graph, before);
     } else {
@@ -171,18 +179,22 @@ fn give_new_nodes(book: &mut Book, before: usize) {
 /// Takes the vertices of a subtree from all jobs. Returns those that had some of it.
 fn release_subtree(book: &mut Book, top: VertexId) -> Vec<u64> {
     let subtree: BTreeSet<VertexId> = book.graph.subtree(top).into_iter().collect();
-    let is_concerned = |job: &Job| job.touches.iter().any(|touch| subtree.contains(&touch.vertex));
+    let is_concerned =
+        |job: &Job| job.claims.vertices().iter().any(|touch| subtree.contains(&touch.vertex));
     let ids: Vec<u64> =
         book.jobs.iter().filter(|(_, job)| is_concerned(job)).map(|(id, _)| id).collect();
     for id in ids.iter().copied() {
         book.release_vertices(id, &subtree);
         if let Some(job) = book.jobs.change(id) {
             let pools = &book.graph.pools;
-            let has_units = job.rows(pools).any(|row| !subtree.contains(&pools.vertices()[row]));
-            let holds = |touch: &Touch| touch.exclusive;
-            if !has_units && !job.touches.iter().any(holds) {
+            let is_elsewhere = |rank: &u32| {
+                let row = pools.position(*rank);
+                row.is_some_and(|row| !subtree.contains(&pools.vertices()[row]))
+            };
+            let has_units = job.claims.ranks().iter().any(is_elsewhere);
+            if !has_units && job.claims.own_vertices().next().is_none() {
                 // Only the way to its former vertices is left.
-                for touch in std::mem::take(&mut job.touches) {
+                for touch in job.claims.take_vertices() {
                     book.schedule.remove(job.term, &touch);
                 }
             }

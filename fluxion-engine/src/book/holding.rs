@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Book;
+use super::claims::Slots;
 use super::job::{Job, JobInfo, JobMode, no_job};
 use crate::Error;
 use crate::graph::VertexId;
@@ -13,9 +14,6 @@ use crate::pools::SlotShape;
 use crate::schedule::{Term, Touch};
 use crate::time::{End, WINDOW_SECONDS};
 use crate::traverser::Selection;
-
-/// Slots of a job on a row: shape, number, start and end.
-pub(crate) type Slots = (usize, Arc<SlotShape>, u64, (i64, End));
 
 impl Book {
     /// Notes how long the match of a job took.
@@ -45,25 +43,20 @@ impl Book {
         }
     }
 
-    /// Gives slots on rows to a job, which must exist, and remembers the ranks in it.
+    /// Gives slots on rows to a job, which must exist.
     pub(crate) fn claim(
         &mut self,
         rows: &[(usize, u64)],
         id: u64,
-        slot: &Arc<SlotShape>,
+        shape: &Arc<SlotShape>,
         times: (i64, End),
     ) {
-        if let Some(job) = self.jobs.change(id) {
-            for (row, _) in rows {
-                let rank = self.graph.pools.ranks()[*row];
-                if job.ranks.last().is_none_or(|last| *last < rank) {
-                    job.ranks.push(rank);
-                } else if let Err(at) = job.ranks.binary_search(&rank) {
-                    job.ranks.insert(at, rank);
-                }
-            }
-        }
-        self.graph.pools.claim(rows, id, slot, times);
+        let Some(job) = self.jobs.change(id) else { return };
+        let ranks = self.graph.pools.ranks();
+        let on = rows.iter().map(|(row, count)| (ranks[*row], *count));
+        let slots = Slots::new(Arc::clone(shape), times, times.0 > self.now, on);
+        self.graph.pools.claim(rows, &slots.lot(id));
+        job.claims.add_slots(slots);
     }
 
     /// Makes a job hold the vertices of a selection. Returns those that hold less than is taken of
@@ -86,7 +79,7 @@ impl Book {
             touches.push(touch);
         }
         if let Some(job) = self.jobs.change(id) {
-            job.touches.append(&mut touches);
+            job.claims.add_vertices(touches);
         }
         unmarked
     }
@@ -97,12 +90,18 @@ impl Book {
         if !self.jobs.lost().iter().any(|(lost, _)| *lost == id) {
             return;
         }
-        let touches = self.jobs.get(id).into_iter().flat_map(|job| &job.touches);
+        let touches = self.jobs.get(id).into_iter().flat_map(|job| job.claims.vertices());
         let taken: HashSet<VertexId> = touches.map(|touch| touch.vertex).collect();
-        self.follows_from_jobs = false;
+        let mut leaked = Vec::new();
         for (_, older) in self.jobs.lost_mut().filter(|(lost, _)| *lost == id) {
-            older.touches.retain(|touch| !taken.contains(&touch.vertex));
+            let of_older = older.claims.vertices_mut();
+            let (gone, kept): (Vec<Touch>, Vec<Touch>) = std::mem::take(of_older)
+                .into_iter()
+                .partition(|touch| taken.contains(&touch.vertex));
+            *of_older = kept;
+            leaked.extend(gone.into_iter().map(|touch| (older.term, touch)));
         }
+        self.jobs.strand(leaked);
     }
 
     /// Remembers of a reservation all that moving it needs.
@@ -110,7 +109,7 @@ impl Book {
         let pools = &self.graph.pools;
         let gains = spec.extras.not_before.is_none().then(|| pools.gains.count());
         if let Some(job) = self.jobs.change(id) {
-            (job.gains, job.slots) = (gains, job.slots_left(pools));
+            (job.gains, job.slots) = (gains, job.claims.slot_count());
             let mut spec = spec.clone();
             spec.extras.not_before = None;
             job.spec = Some(Arc::new(spec));
@@ -127,7 +126,7 @@ impl Book {
     /// Notes the units left below vertices when a grant passed through.
     pub(crate) fn weigh(&mut self, weights: Vec<(VertexId, i64)>) {
         self.has_taken();
-        self.note_vertices();
+        self.note_weights();
         for (vertex, left) in weights {
             self.weights.set(&self.graph, vertex, left);
         }
@@ -144,38 +143,22 @@ impl Book {
     /// Drops a job that was just made, with all that it holds.
     pub(crate) fn drop_job(&mut self, id: u64) {
         if let Some(job) = self.jobs.remove(id) {
-            self.give_back(id, &job);
+            self.give_back(&job);
         }
     }
 
-    /// The slots that a job has or is to have.
-    pub(crate) fn slots_of(&self, id: u64, job: &Job) -> Vec<Slots> {
-        let ledger = self.graph.pools.ledger();
-        let on =
-            |row| ledger.placed(row, id).map(move |(slot, count, times)| (row, slot, count, times));
-        job.rows(&self.graph.pools).flat_map(on).collect()
-    }
-
-    /// Takes a job out of the book, with all that it holds. Returns it with its slots, for
-    /// [`Book::put_back`].
-    pub(crate) fn withdraw(&mut self, id: u64) -> Result<(Arc<Job>, Vec<Slots>), Error> {
+    /// Takes a job out of the book, with all that it holds. Returns it, for [`Book::put_back`].
+    pub(crate) fn withdraw(&mut self, id: u64) -> Result<Arc<Job>, Error> {
         self.note_job(id);
         let job = self.jobs.remove(id).ok_or_else(|| no_job(id))?;
-        let slots = self.slots_of(id, &job);
-        self.give_back(id, &job);
-        Ok((job, slots))
+        self.give_back(&job);
+        Ok(job)
     }
 
-    /// Gives a job its former vertices and units again.
-    pub(crate) fn put_back(&mut self, id: u64, job: Arc<Job>, slots: Vec<Slots>) {
-        self.schedule.put_off += usize::from(job.put_off);
-        self.jobs.insert(id, Arc::clone(&job));
-        for (row, slot, count, times) in slots {
-            self.graph.pools.claim(&[(row, count)], id, &slot, times);
-        }
-        for touch in &job.touches {
-            self.enter(job.term, touch);
-        }
+    /// Gives a job all its claims again.
+    pub(crate) fn put_back(&mut self, id: u64, job: Arc<Job>) {
+        self.enter_all(&job);
+        self.jobs.insert(id, job);
         self.schedule_job(id);
     }
 
@@ -186,10 +169,10 @@ impl Book {
         }
         self.note_job(id);
         let job = self.jobs.remove(id).ok_or_else(|| no_job(id))?;
-        self.give_back(id, &job);
+        self.give_back(&job);
         // What an earlier job of the same id held would otherwise be held for ever.
         for older in self.jobs.take_lost(id) {
-            self.give_back(id, &older);
+            self.give_back(&older);
         }
         self.end(id, &job);
         Ok(())
@@ -198,8 +181,7 @@ impl Book {
     /// A job that has nothing left has ended.
     pub(crate) fn drop_if_empty(&mut self, id: u64) -> bool {
         self.note_job(id);
-        let empty =
-            self.jobs.get(id).is_some_and(|job| job.ranks.is_empty() && job.touches.is_empty());
+        let empty = self.jobs.get(id).is_some_and(|job| job.claims.is_empty());
         if empty && let Some(job) = self.jobs.remove(id) {
             self.schedule.put_off -= usize::from(job.put_off);
             self.end(id, &job);
@@ -208,29 +190,69 @@ impl Book {
     }
 
     /// Frees the vertices and units of a job.
-    pub(super) fn give_back(&mut self, id: u64, job: &Job) {
-        if job.put_off || !job.touches.is_empty() {
-            self.note_vertices();
-        }
-        self.schedule.put_off -= usize::from(job.put_off);
-        for rank in &job.ranks {
-            if let Some(row) = self.graph.pools.position(*rank) {
-                self.graph.pools.release_job(row, id);
-            }
-        }
+    fn give_back(&mut self, job: &Job) {
         // As upstream, which goes down from the root by the marks of the job: what lies below a
         // vertex that was given back before is not come to, and stays held. Not so on a graph with
         // pools, which upstream does not have.
+        let vertices = job.claims.vertices();
         let marked: Option<HashSet<VertexId>> = (job.has_gaps && !self.graph.has_pool_types())
-            .then(|| job.touches.iter().map(|touch| touch.vertex).collect());
-        let marked = marked.filter(|marked| marked.contains(&self.graph.root()));
-        self.follows_from_jobs &= marked.is_none();
-        for touch in &job.touches {
-            let is_found = |marked: &HashSet<VertexId>| {
-                self.graph.way_up(touch.vertex).all(|at| marked.contains(&at))
-            };
-            if marked.as_ref().is_none_or(is_found) {
+            .then(|| vertices.iter().map(|touch| touch.vertex).collect());
+        let Some(marked) = marked.filter(|marked| marked.contains(&self.graph.root())) else {
+            return self.leave_all(job);
+        };
+        self.leave_slots(job);
+        let mut stranded = Vec::new();
+        for touch in vertices {
+            if self.graph.way_up(touch.vertex).all(|at| marked.contains(&at)) {
                 self.leave(job.term, touch);
+            } else {
+                stranded.push((job.term, touch.clone()));
+            }
+        }
+        self.jobs.strand(stranded);
+    }
+
+    /// The indexes count all claims of a job from now on.
+    pub(super) fn enter_all(&mut self, job: &Job) {
+        if job.put_off {
+            self.note_schedule();
+            self.schedule.put_off += 1;
+        }
+        for slots in job.claims.slots() {
+            let lot = slots.lot(job.term.job);
+            let row =
+                |(rank, count): &(u32, u64)| Some((self.graph.pools.position(*rank)?, *count));
+            let rows: Vec<(usize, u64)> = slots.on().iter().filter_map(row).collect();
+            self.graph.pools.claim(&rows, &lot);
+        }
+        for touch in job.claims.vertices() {
+            self.enter(job.term, touch);
+        }
+    }
+
+    /// The indexes count no claim of a job any more.
+    pub(super) fn leave_all(&mut self, job: &Job) {
+        self.leave_slots(job);
+        for touch in job.claims.vertices() {
+            self.leave(job.term, touch);
+        }
+    }
+
+    fn leave_slots(&mut self, job: &Job) {
+        if job.put_off {
+            self.note_schedule();
+            self.schedule.put_off -= 1;
+        }
+        for slots in job.claims.slots() {
+            self.leave_rows(job.term.job, slots);
+        }
+    }
+
+    /// The index over nodes counts these slots of a job no more.
+    pub(super) fn leave_rows(&mut self, id: u64, slots: &Slots) {
+        for (rank, count) in slots.on() {
+            if let Some(row) = self.graph.pools.position(*rank) {
+                self.graph.pools.release(row, &slots.lot(id), *count);
             }
         }
     }
@@ -238,7 +260,7 @@ impl Book {
     /// Counts a touch of a vertex from now on; in the account of the nodes too, where the job has
     /// them whole.
     pub(super) fn enter(&mut self, term: Term, touch: &Touch) {
-        self.note_vertices();
+        self.note_schedule();
         self.schedule.add(&self.graph, term, touch);
         if touch.exclusive && self.graph.has_pool_types() {
             for row in self.graph.rows_within(touch.vertex) {
@@ -249,7 +271,7 @@ impl Book {
 
     /// Counts a touch of a vertex no more.
     pub(super) fn leave(&mut self, term: Term, touch: &Touch) {
-        self.note_vertices();
+        self.note_schedule();
         self.schedule.remove(term, touch);
         if touch.exclusive && self.graph.has_pool_types() {
             for row in self.graph.rows_within(touch.vertex) {

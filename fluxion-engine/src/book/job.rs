@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use smallvec::SmallVec;
-
+use super::claims::Claims;
 use crate::Error;
 use crate::jobspec::Jobspec;
-use crate::pools::Pools;
-use crate::schedule::{Term, Touch};
+use crate::schedule::Term;
 
 /// How a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,18 +41,14 @@ pub struct JobInfo {
     pub overhead: f64,
 }
 
-/// Few jobs are on more than a handful of nodes.
-pub(crate) type Ranks = SmallVec<[u32; 4]>;
-
 /// A job that holds resources, or will.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
     pub(crate) info: JobInfo,
+    /// The times of its vertices.
     pub(crate) term: Term,
-    /// Ranks on which it has claims on pools, ascending.
-    pub(crate) ranks: Ranks,
-    /// Vertices that it holds or passes through, children before parents.
-    pub(crate) touches: Vec<Touch>,
+    /// All that it has, or is to have.
+    pub(crate) claims: Claims,
     /// A vertex was given back, and something below it was not.
     pub(crate) has_gaps: bool,
     /// Its start has come once, and there was no room.
@@ -75,8 +69,7 @@ impl Job {
         Job {
             info,
             term,
-            ranks: Ranks::new(),
-            touches: Vec::new(),
+            claims: Claims::default(),
             has_gaps: false,
             put_off: false,
             spec: None,
@@ -84,20 +77,6 @@ impl Job {
             gains: None,
             canceled: Arc::default(),
         }
-    }
-
-    /// The rows of the nodes on which it has slots, or is to have some; a node that was removed has
-    /// none.
-    pub(crate) fn rows<'a>(&'a self, pools: &'a Pools) -> impl Iterator<Item = usize> + 'a {
-        self.ranks.iter().filter_map(|rank| pools.position(*rank))
-    }
-
-    /// How many slots it has, or is to have, on nodes that are there.
-    pub(crate) fn slots_left(&self, pools: &Pools) -> u64 {
-        self.rows(pools)
-            .flat_map(|row| pools.ledger().placed(row, self.term.job))
-            .map(|(_, count, _)| count)
-            .sum()
     }
 
     /// As it stands, also by what happened to it in forks.

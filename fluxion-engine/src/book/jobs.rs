@@ -7,6 +7,7 @@ use shared_map::SharedMap;
 
 use super::job::{Job, JobInfo, JobMode, no_job};
 use crate::Error;
+use crate::schedule::{Term, Touch};
 
 /// The number of ended jobs that are remembered, the latest ones.
 const ENDED_MAX: usize = 65_536;
@@ -20,6 +21,8 @@ pub(crate) struct Jobs {
     ended_order: VecDeque<u64>,
     /// Jobs of grants that could not be written: their resources stay taken.
     lost: Vec<(u64, Arc<Job>)>,
+    /// Vertices that nothing gives back any more, as upstream leaves them.
+    stranded: Vec<(Term, Touch)>,
 }
 
 impl Jobs {
@@ -91,9 +94,9 @@ impl Jobs {
         same.into_iter().map(|(_, job)| job).collect()
     }
 
-    /// Replaces all lost grants.
-    pub(super) fn set_lost(&mut self, lost: Vec<(u64, Arc<Job>)>) {
-        self.lost = lost;
+    /// Replaces all lost grants. Returns those that there were.
+    pub(super) fn set_lost(&mut self, lost: Vec<(u64, Arc<Job>)>) -> Vec<(u64, Arc<Job>)> {
+        std::mem::replace(&mut self.lost, lost)
     }
 
     /// The lost grants, to be changed.
@@ -101,9 +104,29 @@ impl Jobs {
         self.lost.iter_mut().map(|(id, job)| (*id, Arc::make_mut(job)))
     }
 
+    /// Vertices that nothing gives back any more.
+    pub(super) fn stranded(&self) -> &[(Term, Touch)] {
+        &self.stranded
+    }
+
+    /// The same, to be changed.
+    pub(super) fn stranded_mut(&mut self) -> &mut [(Term, Touch)] {
+        &mut self.stranded
+    }
+
+    /// Notes vertices that nothing gives back any more.
+    pub(super) fn strand(&mut self, vertices: impl IntoIterator<Item = (Term, Touch)>) {
+        self.stranded.extend(vertices);
+    }
+
+    /// Takes out the stranded vertices that were noted since there were `count`.
+    pub(super) fn take_stranded(&mut self, count: usize) -> Vec<(Term, Touch)> {
+        self.stranded.split_off(count.min(self.stranded.len()))
+    }
+
     /// All that holds resources: jobs, then lost grants.
-    pub(super) fn holders(&self) -> impl Iterator<Item = &Job> {
-        self.alive.values().chain(self.lost.iter().map(|(_, job)| job)).map(|job| &**job)
+    pub(super) fn holders(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.alive.values().chain(self.lost.iter().map(|(_, job)| job))
     }
 
     /// The same, to be changed.

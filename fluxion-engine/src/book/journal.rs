@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::agendas::Agendas;
 use super::job::{Job, JobInfo};
 use super::jobs::Jobs;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, Term, Touch};
 use crate::traverser::weights::Weights;
 
 /// The state when a trial began, as far as it has changed.
@@ -15,17 +15,29 @@ pub(super) struct Trial {
     jobs: HashMap<u64, Option<Arc<Job>>>,
     /// Jobs that have ended since, with their earlier records.
     ended: Vec<(u64, Option<JobInfo>)>,
-    vertices: Option<Box<(Schedule, Weights)>>,
-    agendas: Option<Agendas>,
     lost: Vec<(u64, Arc<Job>)>,
+    /// How many vertices were stranded.
+    stranded: usize,
+    /// The index over vertices, where it does not follow from the claims.
+    schedule: Option<Box<Schedule>>,
+    weights: Option<Box<Weights>>,
+    agendas: Option<Agendas>,
+    /// How many gains of room there had been.
+    gains: u64,
     now: i64,
 }
 
-/// The state beside the jobs when a trial began; `None`: it has not changed.
+/// The claims that the end of a trial takes back and restores, and the state beside them; `None`:
+/// it has not changed.
 pub(super) struct Restored {
-    pub(super) vertices: Option<Box<(Schedule, Weights)>>,
+    /// Jobs, and lost grants, as the trial leaves them.
+    pub(super) tried: Vec<Arc<Job>>,
+    pub(super) stranded: Vec<(Term, Touch)>,
+    /// The same jobs, and lost grants, as they were.
+    pub(super) before: Vec<Arc<Job>>,
+    pub(super) schedule: Option<Box<Schedule>>,
+    pub(super) weights: Option<Box<Weights>>,
     pub(super) agendas: Option<Agendas>,
-    pub(super) now: i64,
 }
 
 /// How far the call has come that runs now.
@@ -49,19 +61,29 @@ pub(super) struct Taking {
     /// An older job of the same id.
     pub(super) older: Option<Arc<Job>>,
     pub(super) lost: Vec<(u64, Arc<Job>)>,
+    /// How many vertices were stranded.
+    pub(super) stranded: usize,
 }
 
 impl Trial {
     /// Nothing has changed yet.
-    pub(super) fn new(jobs: &Jobs, now: i64) -> Self {
+    pub(super) fn new(jobs: &Jobs, gains: u64, now: i64) -> Self {
         Trial {
             jobs: HashMap::new(),
             ended: Vec::new(),
-            vertices: None,
-            agendas: None,
             lost: jobs.lost().to_vec(),
+            stranded: jobs.stranded().len(),
+            schedule: None,
+            weights: None,
+            agendas: None,
+            gains,
             now,
         }
+    }
+
+    /// How many gains of room there had been, and the present, when it began.
+    pub(super) fn began(&self) -> (u64, i64) {
+        (self.gains, self.now)
     }
 
     /// A job is about to change, or to come to be.
@@ -69,9 +91,14 @@ impl Trial {
         self.jobs.entry(id).or_insert_with(|| jobs.get(id).cloned());
     }
 
-    /// The use of vertices is about to change.
-    pub(super) fn note_vertices(&mut self, schedule: &Schedule, weights: &Weights) {
-        self.vertices.get_or_insert_with(|| Box::new((schedule.clone(), weights.clone())));
+    /// The use of vertices is about to change, and does not follow from the claims.
+    pub(super) fn note_schedule(&mut self, schedule: &Schedule) {
+        self.schedule.get_or_insert_with(|| Box::new(schedule.clone()));
+    }
+
+    /// The weights of vertices are about to change.
+    pub(super) fn note_weights(&mut self, weights: &Weights) {
+        self.weights.get_or_insert_with(|| Box::new(weights.clone()));
     }
 
     /// The clock is about to move.
@@ -84,18 +111,37 @@ impl Trial {
         self.ended.push((id, jobs.ended(id)));
     }
 
-    /// Restores the jobs. Returns all else that has changed.
+    /// Restores the jobs. Returns the claims that the indexes have to follow, and all else that has
+    /// changed.
     pub(super) fn restore(self, jobs: &mut Jobs) -> Restored {
-        for (id, job) in self.jobs {
-            match job {
-                Some(job) => jobs.insert(id, job),
+        let (mut tried, mut before) = (Vec::new(), Vec::new());
+        for (id, was) in self.jobs {
+            let now = match was.clone() {
+                Some(was) => jobs.insert(id, was),
                 None => jobs.remove(id),
             };
+            let is_same = match (&now, &was) {
+                (Some(now), Some(was)) => Arc::ptr_eq(now, was),
+                (None, None) => true,
+                _ => false,
+            };
+            if !is_same {
+                tried.extend(now);
+                before.extend(was);
+            }
         }
-        for (id, before) in self.ended.into_iter().rev() {
-            jobs.take_back_end(id, before);
+        for (id, info) in self.ended.into_iter().rev() {
+            jobs.take_back_end(id, info);
         }
-        jobs.set_lost(self.lost);
-        Restored { vertices: self.vertices, agendas: self.agendas, now: self.now }
+        before.extend(self.lost.iter().map(|(_, job)| Arc::clone(job)));
+        tried.extend(jobs.set_lost(self.lost).into_iter().map(|(_, job)| job));
+        Restored {
+            tried,
+            stranded: jobs.take_stranded(self.stranded),
+            before,
+            schedule: self.schedule,
+            weights: self.weights,
+            agendas: self.agendas,
+        }
     }
 }

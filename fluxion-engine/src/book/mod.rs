@@ -1,11 +1,12 @@
 //! The book: the jobs with the vertices and units that they hold, on the graph that has them.
 //!
-//! Each entry of it is made and taken back here: a vertex that a job has for itself is counted by
-//! the schedule and, where it is or holds nodes with pools, in the ledger of these; units are in
-//! the ledger. What changes is noted before, so that the end of a trial, or a panic of a call that
-//! was to take a place, can restore it.
+//! The claims of each job ([`claims`]) are the account. Each is made and taken back here, together
+//! with what the indexes make of it: the schedule counts a vertex that a job has or passes through,
+//! and the pools count units, and nodes that a job has whole. What changes is noted before, so that
+//! the end of a trial, or a panic of a call that was to take a place, can restore it.
 
 mod agendas;
+pub(crate) mod claims;
 mod elastic;
 mod holding;
 pub(crate) mod job;
@@ -14,6 +15,8 @@ mod journal;
 pub(crate) mod questions;
 mod releasing;
 mod restoring;
+#[cfg(test)]
+mod tests;
 mod time;
 
 use agendas::Agendas;
@@ -35,9 +38,9 @@ pub(crate) struct Book {
     jobs: Jobs,
     agendas: Agendas,
     now: i64,
-    /// The use of all vertices follows from the jobs that there are: nothing came, went or was left
-    /// behind under jobs.
-    follows_from_jobs: bool,
+    /// The use of all vertices follows from the claims that there are: the graph neither grew nor
+    /// shrank under jobs, or has pools.
+    follows_from_claims: bool,
     /// Something was removed from the graph.
     has_shrunk: bool,
     /// The state that the end of a trial restores.
@@ -60,7 +63,7 @@ impl Book {
             jobs: Jobs::default(),
             agendas: Agendas::default(),
             now: 0,
-            follows_from_jobs: true,
+            follows_from_claims: true,
             has_shrunk: false,
             trial: None,
             stage: Stage::None,
@@ -160,14 +163,15 @@ impl Book {
     /// else, the job can be dropped again.
     pub(crate) fn takes_from_now_on(&mut self, job: u64) {
         // Where a graph has grown or shrunk under jobs, what planners make of it does not follow
-        // from the jobs that there are, and neither does the use that a job with gaps leaves
-        // behind.
-        if !self.follows_from_jobs {
+        // from the claims that there are.
+        if !self.follows_from_claims {
             return self.changes_from_now_on();
         }
         if let Stage::Asks = self.stage {
             let older = self.jobs.get(job).cloned();
-            let taking = Taking { job, older, lost: self.jobs.lost().to_vec() };
+            let lost = self.jobs.lost().to_vec();
+            let stranded = self.jobs.stranded().len();
+            let taking = Taking { job, older, lost, stranded };
             self.stage = Stage::Takes(Box::new(taking));
         }
     }
@@ -198,12 +202,22 @@ impl Book {
         }
     }
 
-    /// Has to be called before anything changes that only walks use.
+    /// Has to be called before the use of vertices changes.
     #[inline]
-    fn note_vertices(&mut self) {
+    fn note_schedule(&mut self) {
+        self.changes_from_now_on();
+        if let Some(trial) = &mut self.trial
+            && !self.follows_from_claims
+        {
+            trial.note_schedule(&self.schedule);
+        }
+    }
+
+    /// Has to be called before the weights of vertices change.
+    fn note_weights(&mut self) {
         self.changes_from_now_on();
         if let Some(trial) = &mut self.trial {
-            trial.note_vertices(&self.schedule, &self.weights);
+            trial.note_weights(&self.weights);
         }
     }
 

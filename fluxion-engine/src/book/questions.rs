@@ -1,7 +1,5 @@
-//! One account of what jobs have: whole vertices, and units of pools.
-//!
-//! The schedule counts the first, the ledger of the nodes the second. Questions about both go
-//! through this module.
+//! Questions about what jobs have, whole vertices and units of pools alike: of a job, its claims
+//! answer; of a vertex or a node, the indexes over the claims of all jobs.
 
 use super::Book;
 use super::job::Job;
@@ -44,23 +42,25 @@ pub(crate) struct Part<'a> {
 }
 
 /// The vertices of which a job has something, or will have. A pool through which it passes, and of
-/// which it has units, is named twice, last with the units.
+/// which it has units, is named more than once, at first without the units.
 pub(crate) fn parts<'a>(graph: &'a Graph, job: &'a Job) -> impl Iterator<Item = Part<'a>> {
-    let whole = job.touches.iter().map(|touch| Part {
+    let whole = job.claims.vertices().iter().map(|touch| Part {
         vertex: touch.vertex,
         exclusive: touch.exclusive,
         touch: Some(touch),
     });
-    let pools = &graph.pools;
-    let units = job.rows(pools).flat_map(move |row| {
-        let all = graph.subtree(pools.vertices()[row]).into_iter();
-        all.filter(move |vertex| {
-            graph.is_pool(*vertex)
-                && (pools.ledger().holders(row, graph.kind(*vertex)))
-                    .any(|(holder, _)| holder == job.term.job)
+    let nodes = job.claims.slots().iter().flat_map(move |slots| {
+        let of_node = move |(rank, _): &(u32, u64)| {
+            let row = graph.pools.position(*rank)?;
+            Some(graph.children(graph.pools.vertices()[row]))
+        };
+        let below = slots.on().iter().filter_map(of_node).flatten().copied();
+        below.filter(move |vertex| {
+            let needs = &slots.shape.needs;
+            graph.is_pool(*vertex) && needs.iter().any(|(kind, _)| *kind == graph.kind(*vertex))
         })
     });
-    whole.chain(units.map(|vertex| Part { vertex, exclusive: true, touch: None }))
+    whole.chain(nodes.map(|vertex| Part { vertex, exclusive: true, touch: None }))
 }
 
 /// True if no job has a vertex, or the nodes that it is or holds, at any instant of a window.

@@ -3,55 +3,44 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Book;
-use super::job::Ranks;
 use crate::graph::{TypeId, VertexId};
 use crate::schedule::Row;
 
 impl Book {
     /// Gives back `count` slots of a label that a job has on a row, and ends it with its last slot.
     pub(crate) fn release_slots(&mut self, id: u64, row: usize, label: &str, count: u64) {
-        self.note_job(id);
-        self.graph.pools.release_slots(row, id, label, count);
         let rank = self.graph.pools.ranks()[row];
-        if !self.graph.pools.ledger().has_slots(row, id)
-            && let Some(job) = self.jobs.change(id)
-            && let Ok(at) = job.ranks.binary_search(&rank)
-        {
-            job.ranks.remove(at);
+        let taken = self.change(id).map(|job| job.claims.take_slots(rank, label, count));
+        for slots in taken.into_iter().flatten() {
+            self.leave_rows(id, &slots);
         }
         self.drop_if_empty(id);
     }
 
     /// Gives back all that a job has on some ranks. True if there was anything.
     pub(crate) fn release_ranks(&mut self, id: u64, within: &dyn Fn(i32) -> bool) -> bool {
-        self.note_vertices();
-        self.note_job(id);
-        let Some(job) = self.jobs.change(id) else { return false };
-        let on = |rank: &u32| i32::try_from(*rank).is_ok_and(within);
-        let (gone, kept): (Ranks, Ranks) = job.ranks.iter().copied().partition(on);
-        job.ranks = kept;
-        for rank in &gone {
-            if let Some(row) = self.graph.pools.position(*rank) {
-                self.graph.pools.release_job(row, id);
-            }
+        let within_rank = |rank: u32| i32::try_from(rank).is_ok_and(within);
+        let Some(job) = self.change(id) else { return false };
+        let taken = job.claims.take_ranks(within_rank);
+        for slots in &taken {
+            self.leave_rows(id, slots);
         }
-        let some: BTreeSet<VertexId> = job
-            .touches
-            .iter()
+        let vertices = self.jobs.get(id).into_iter().flat_map(|job| job.claims.vertices());
+        let some: BTreeSet<VertexId> = vertices
             .map(|touch| touch.vertex)
             .filter(|vertex| within(self.graph.rank(*vertex)))
             .collect();
-        self.release_vertices(id, &some) || !gone.is_empty()
+        self.release_vertices(id, &some) || !taken.is_empty()
     }
 
     /// Takes vertices from a job, and corrects what holds them.
     pub(crate) fn release_vertices(&mut self, id: u64, some: &BTreeSet<VertexId>) -> bool {
-        self.note_vertices();
+        self.note_schedule();
         let Some(job) = self.change(id) else { return false };
         let term = job.term;
-        let (gone, mut kept): (Vec<_>, Vec<_>) = std::mem::take(&mut job.touches)
-            .into_iter()
-            .partition(|touch| some.contains(&touch.vertex));
+        let vertices = job.claims.take_vertices().into_iter();
+        let (gone, mut kept): (Vec<_>, Vec<_>) =
+            vertices.partition(|touch| some.contains(&touch.vertex));
         let mut has_gaps = false;
         // What each vertex above the released ones has less of below it.
         let mut less: BTreeMap<VertexId, Vec<(TypeId, i64)>> = BTreeMap::new();
@@ -101,7 +90,7 @@ impl Book {
             }
         });
         if let Some(job) = self.jobs.change(id) {
-            job.touches = kept;
+            job.claims.add_vertices(kept);
             job.has_gaps |= has_gaps;
         }
         !gone.is_empty()

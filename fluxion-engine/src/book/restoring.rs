@@ -1,9 +1,9 @@
 //! What if: all that is done in a trial is taken back at its end, and a place that a panic left
 //! half taken is given back.
 //!
-//! What changes is remembered as it was: rows of the ledger and jobs one by one, the use of
-//! vertices as a whole, when it changes first. So a trial costs as much as the calls in it, and
-//! nothing for the size of the machine. The graph stays as it is meanwhile.
+//! Claims are remembered as they were, job by job, when they change first, and the indexes over
+//! them follow. So a trial costs as much as the calls in it, and nothing for the size of the
+//! machine. The graph stays as it is meanwhile.
 
 use super::Book;
 use super::journal::{Restored, Stage, Taking, Trial};
@@ -16,8 +16,8 @@ impl Book {
             return Err(Error::invalid("a trial has begun already"));
         }
         self.changes_from_now_on();
-        self.graph.pools.begin_trial();
-        self.trial = Some(Box::new(Trial::new(&self.jobs, self.now)));
+        let gains = self.graph.pools.gains.count();
+        self.trial = Some(Box::new(Trial::new(&self.jobs, gains, self.now)));
         Ok(())
     }
 
@@ -25,16 +25,31 @@ impl Book {
     pub(crate) fn end_trial(&mut self) -> Result<(), Error> {
         let trial = self.trial.take().ok_or_else(|| Error::invalid("no trial has begun"))?;
         self.changes_from_now_on();
-        self.graph.pools.end_trial();
-        let Restored { vertices, agendas, now } = trial.restore(&mut self.jobs);
-        if let Some(vertices) = vertices {
-            (self.schedule, self.weights) = *vertices;
+        let (gains, now) = trial.began();
+        let restored = trial.restore(&mut self.jobs);
+        let Restored { tried, stranded, before, schedule, weights, agendas } = restored;
+        for job in &tried {
+            self.leave_all(job);
+        }
+        for (term, touch) in &stranded {
+            self.leave(*term, touch);
+        }
+        self.now = now;
+        self.graph.pools.advance(now);
+        for job in &before {
+            self.enter_all(job);
+        }
+        self.graph.pools.gains.take_back(gains);
+        if let Some(schedule) = schedule {
+            self.schedule = *schedule;
             self.schedule.forget_touched();
+        }
+        if let Some(weights) = weights {
+            self.weights = *weights;
         }
         if let Some(agendas) = agendas {
             self.agendas = agendas;
         }
-        self.now = now;
         Ok(())
     }
 
@@ -42,30 +57,40 @@ impl Book {
     /// that had changed nothing yet, or was taking a place. False if it had changed more.
     pub(crate) fn take_back(&mut self) -> bool {
         match std::mem::take(&mut self.stage) {
-            Stage::Asks => {}
+            // Each is made again when it is needed.
+            Stage::Asks => self.graph.pools.forget_indexes(),
             Stage::Takes(taking) => drop_taking(self, *taking),
             Stage::None | Stage::Changes => return false,
         }
-        // Each is made again when it is needed.
-        self.graph.pools.forget_indexes();
         true
+    }
+
+    /// Makes the indexes over the claims again: the use of vertices, and of the units of nodes.
+    ///
+    /// What planners make of a graph that grew or shrank under jobs, as upstream's do, does not
+    /// follow from claims, and is lost.
+    pub(super) fn rebuild(&mut self) {
+        self.schedule.clear(&self.graph);
+        self.schedule.put_off = 0;
+        self.graph.pools.clear();
+        let holders: Vec<_> = self.jobs.holders().cloned().collect();
+        for job in &holders {
+            self.enter_all(job);
+        }
+        for (term, touch) in self.jobs.stranded().to_vec() {
+            self.enter(term, &touch);
+        }
     }
 }
 
-/// Drops a job that has taken a part of its place, and counts all others again.
+/// Drops a job that has taken a part of its place, and makes again what follows from all others.
 fn drop_taking(book: &mut Book, taking: Taking) {
-    let Taking { job, older, lost } = taking;
+    let Taking { job, older, lost, stranded } = taking;
     book.jobs.remove(job);
     if let Some(older) = older {
         book.jobs.insert(job, older);
     }
     book.jobs.set_lost(lost);
-    book.follows_from_jobs = true;
-    book.graph.pools.drop_job(job);
-    book.schedule.clear(&book.graph);
-    for job in book.jobs.holders() {
-        for touch in &job.touches {
-            book.schedule.add(&book.graph, job.term, touch);
-        }
-    }
+    book.jobs.take_stranded(stranded);
+    book.rebuild();
 }

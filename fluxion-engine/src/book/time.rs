@@ -32,7 +32,7 @@ impl Book {
         while let Some((end, id)) = self.agendas.next_end(self.now) {
             let is_it = |job: &&mut Job| job.info.mode == JobMode::Allocated && job.term.to == end;
             self.note_job(id);
-            self.note_vertices();
+            self.note_schedule();
             // The entry may be of a job that has gone, or ends at another time since.
             if let Some(job) = self.jobs.change(id).filter(is_it) {
                 extend(&mut self.schedule, &self.graph, job, to);
@@ -40,7 +40,7 @@ impl Book {
             }
         }
         if !self.jobs.lost().is_empty() {
-            self.note_vertices();
+            self.note_schedule();
         }
         for (_, job) in self.jobs.lost_mut() {
             if job.info.mode == JobMode::Allocated && job.term.to < to {
@@ -64,7 +64,7 @@ impl Book {
         // None of them is in the way of another before it has begun.
         for (id, job) in &due {
             self.note_job(*id);
-            for touch in &job.touches {
+            for touch in job.claims.vertices() {
                 self.leave(job.term, touch);
             }
         }
@@ -80,15 +80,27 @@ impl Book {
 
 /// Begins a reservation that the vertices do not count any more, or puts it off.
 fn begin(book: &mut Book, id: u64, job: &mut Job) {
-    let rows: Vec<usize> = job.rows(&book.graph.pools).collect();
+    let pools = &book.graph.pools;
+    let rows = job.claims.ranks().into_iter().filter_map(|rank| pools.position(rank));
+    let rows: Vec<usize> = rows.collect();
     let begins = rows.iter().all(|row| book.graph.pools.ledger().may_begin(*row, id))
-        && job.touches.iter().all(|touch| may_begin(book, touch));
+        && job.claims.vertices().iter().all(|touch| may_begin(book, touch));
     let later = book.now + 1 - job.info.at;
-    for row in rows {
+    for slots in job.claims.planned_mut() {
+        let pools = &mut book.graph.pools;
+        let lot = slots.lot(id);
+        let rows = slots.on().iter().filter_map(|(rank, _)| pools.position(*rank));
+        let rows: Vec<usize> = rows.collect();
         if begins {
-            book.graph.pools.begin(row, id);
+            for row in rows {
+                pools.begin(row, &lot);
+            }
+            slots.planned = false;
         } else {
-            book.graph.pools.put_off(row, id, later);
+            for row in rows {
+                pools.put_off(row, &lot, later);
+            }
+            slots.times = (slots.times.0.saturating_add(later), slots.times.1.later(later));
         }
     }
     if begins {
@@ -98,7 +110,7 @@ fn begin(book: &mut Book, id: u64, job: &mut Job) {
         job.term.to = job.term.to.max(book.now + 1);
     } else {
         if !std::mem::replace(&mut job.put_off, true) {
-            book.note_vertices();
+            book.note_schedule();
             book.schedule.put_off += 1;
         }
         job.info.at = book.now + 1;
@@ -107,7 +119,7 @@ fn begin(book: &mut Book, id: u64, job: &mut Job) {
         // A term without an end lasts as long as the window.
         *to = if let End::At(_) = end { to.saturating_add(later) } else { *to };
     }
-    for touch in &job.touches {
+    for touch in job.claims.vertices() {
         book.enter(job.term, touch);
     }
 }
@@ -125,7 +137,7 @@ fn may_begin(book: &Book, touch: &Touch) -> bool {
 /// Moves the end of all vertices that a job holds.
 fn extend(schedule: &mut Schedule, graph: &Graph, job: &mut Job, to: i64) {
     let longer = Term { to, ..job.term };
-    for touch in &job.touches {
+    for touch in job.claims.vertices() {
         schedule.remove(job.term, touch);
         schedule.add(graph, longer, touch);
     }

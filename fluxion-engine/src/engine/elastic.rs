@@ -102,7 +102,7 @@ fn short_of(engine: &Engine, rank: i32) -> Option<u64> {
     let graph = engine.graph();
     let (mut ids, mut counts) = (Vec::new(), BTreeMap::<TypeId, i64>::new());
     for (id, job) in engine.book.jobs().iter() {
-        let here = job.touches.iter().filter(|touch| graph.rank(touch.vertex) == rank);
+        let here = job.claims.vertices().iter().filter(|touch| graph.rank(touch.vertex) == rank);
         for touch in here {
             ids.push(id);
             if touch.exclusive {
@@ -126,7 +126,7 @@ fn short_of(engine: &Engine, rank: i32) -> Option<u64> {
             .any(|(kind, has)| counts.get(kind).is_some_and(|all| all > has))
     };
     let jobs = engine.book.jobs();
-    let touches = |id: &u64| jobs.get(*id).into_iter().flat_map(|job| &job.touches);
+    let touches = |id: &u64| jobs.get(*id).into_iter().flat_map(|job| job.claims.vertices());
     ids.into_iter()
         .find(|id| touches(id).any(|touch| above.contains(&touch.vertex) && is_short(touch)))
 }

@@ -143,10 +143,8 @@ impl Engine {
     /// slot.
     pub fn release(&mut self, id: u64, rank: u32, label: &str, count: u64) -> Result<(), Error> {
         let row = self.graph().row(rank)?;
-        if !self.book.jobs().contains(id) {
-            return Err(no_job(id));
-        }
-        let held = self.graph().pools.ledger().slots(row, id, label);
+        let job = self.book.jobs().get(id).ok_or_else(|| no_job(id))?;
+        let held = job.claims.slots_on(rank, label);
         if held < count {
             return Err(Error::not_found(format!(
                 "job {id}: has {held} slots {label:?} on rank {rank}, not {count}"

@@ -109,6 +109,12 @@ impl Engine {
         copy
     }
 
+    /// The book.
+    #[cfg(test)]
+    pub(crate) fn book(&self) -> &Book {
+        &self.book
+    }
+
     /// The graph.
     pub fn graph(&self) -> &Graph {
         self.book.graph()

@@ -58,7 +58,7 @@ impl Engine {
         let known = known_place(self, id, &job, &ask);
         let sight = self.sight();
         let is_known_to_stay = match &known {
-            Some((at, picks)) => *at == job.info.at && has_slots_of(sight, id, &job, picks),
+            Some((at, picks)) => *at == job.info.at && has_slots_of(sight, &job, picks),
             None => {
                 let usable = candidates::rows(self.graph(), &spec, Status::Heeded);
                 !may_be_elsewhere(sight, &job, &ask, &usable)
@@ -69,9 +69,9 @@ impl Engine {
             return Ok(stays(self, id, job.info.at, gains));
         }
         drop(job);
-        let (job, slots) = self.book.withdraw(id)?;
+        let job = self.book.withdraw(id)?;
         let (before, overhead) = (job.info.at, job.info.overhead);
-        let had = slots.clone();
+        let had = job.claims.slots().to_vec();
         let place = match known.filter(|(at, _)| *at <= before) {
             Some((at, picks)) => Ok((Found::Flat(picks), at)),
             None => self.sight().soonest(&ask, self.now()),
@@ -84,7 +84,7 @@ impl Engine {
         };
         if place.as_ref().map_or(true, is_no_better) {
             let taken: Vec<VertexId> = taken_vertices(self.sight(), &job);
-            self.book.put_back(id, Arc::clone(&job), slots);
+            self.book.put_back(id, Arc::clone(&job));
             self.book.take_back_gains(gains);
             let (sight, graph) = (self.sight(), self.graph());
             let usable = candidates::rows(graph, &spec, Status::Heeded);
@@ -103,7 +103,7 @@ impl Engine {
         let (found, at) = place?;
         let r = self.grant(MatchOp::AllocateOrElseReserve, id, &ask, &found, at)?.r;
         self.book.set_overhead(id, overhead);
-        let has = self.book.jobs().get(id).map(|job| self.book.slots_of(id, job));
+        let has = self.book.jobs().get(id).map(|job| job.claims.slots());
         if at == before && has.is_some_and(|has| has == had) {
             self.book.take_back_gains(gains);
             return Ok(stays(self, id, before, gains));
@@ -136,7 +136,7 @@ fn known_place(engine: &mut Engine, id: u64, job: &Job, ask: &Ask<'_>) -> Option
     if needs.len() < shape.needs.len() || needs.iter().any(|(_, amount)| *amount == 0) {
         return None;
     }
-    let planned = (job.info.at, job.ranks.len());
+    let planned = (job.info.at, job.claims.ranks().len());
     let sought =
         Sought { job: id, needs, cap: request.cap(shape).min(shape.count), rows: rows.clone() };
     let how = (shape.count, ask.policy.descends());
@@ -145,13 +145,11 @@ fn known_place(engine: &mut Engine, id: u64, job: &Job, ask: &Ask<'_>) -> Option
 }
 
 /// Whether a reservation of slots of one shape has these, and no others.
-fn has_slots_of(sight: Sight<'_>, id: u64, job: &Job, picks: &[Pick]) -> bool {
-    let pools = &sight.graph().pools;
-    let has = |(rank, pick): (&u32, &Pick)| {
-        pools.ranks()[pick.row] == *rank
-            && pools.ledger().placed(pick.row, id).map(|(_, count, _)| count).eq([pick.count])
-    };
-    job.ranks.len() == picks.len() && job.ranks.iter().zip(picks).all(has)
+fn has_slots_of(sight: Sight<'_>, job: &Job, picks: &[Pick]) -> bool {
+    let [slots] = job.claims.slots() else { return false };
+    let ranks = sight.graph().pools.ranks();
+    let wanted = picks.iter().map(|pick| (ranks[pick.row], pick.count));
+    slots.on().iter().copied().eq(wanted)
 }
 
 /// Whether a reservation may come to be elsewhere than when it was looked for last, or earlier:
@@ -175,7 +173,7 @@ fn may_be_elsewhere(sight: Sight<'_>, job: &Job, ask: &Ask<'_>, usable: &Bits) -
     let is_simple = request.shapes[0].count == 1 && request.tenancy == Tenancy::Shared;
     let needs = needs.filter(|_| is_simple);
     rows.any(|row| {
-        let is_own = job.ranks.binary_search(&pools.ranks()[row]).is_ok();
+        let is_own = job.claims.has_rank(pools.ranks()[row]);
         let (times, seconds) = ((sight.now(), job.info.at), request.shapes[0].hold.seconds());
         is_own
             || needs.as_ref().is_none_or(|needs| pools.timeline(row).fits_by(needs, times, seconds))
@@ -191,19 +189,23 @@ fn is_intact(sight: Sight<'_>, id: u64, job: &Job, ask: &Ask<'_>, usable: &Bits)
             .position(*rank)
             .is_some_and(|row| usable.contains(row) && pools.ledger().is_planned_well(row, id))
     };
-    job.touches.iter().all(|touch| !touch.exclusive || graph.is_linked(touch.vertex))
-        && job.slots == job.slots_left(pools)
-        && job.ranks.iter().all(is_there)
-        && keeps_rules(sight, id, job, ask)
+    job.claims.own_vertices().all(|vertex| graph.is_linked(vertex))
+        && job.slots == job.claims.slot_count()
+        && job.claims.ranks().iter().all(is_there)
+        && keeps_rules(sight, job, ask)
 }
 
 /// Whether the nodes of a reservation are still in parts of levels that its request allows.
-fn keeps_rules(sight: Sight<'_>, id: u64, job: &Job, ask: &Ask<'_>) -> bool {
+fn keeps_rules(sight: Sight<'_>, job: &Job, ask: &Ask<'_>) -> bool {
     let Form::Flat(request) = &ask.form else { return true };
-    let slots = sight.book.slots_of(id, job);
-    let slots: Vec<(&str, usize, u64)> =
-        slots.iter().map(|(row, slot, count, _)| (&*slot.label, *row, *count)).collect();
-    request.keeps_rules(&sight.graph().pools, &slots)
+    let pools = &sight.graph().pools;
+    let mut slots: Vec<(&str, usize, u64)> = Vec::new();
+    for of_shape in job.claims.slots() {
+        let on = of_shape.on().iter();
+        let on = on.filter_map(|(rank, count)| Some((pools.position(*rank)?, *count)));
+        slots.extend(on.map(|(row, count)| (&*of_shape.shape.label, row, count)));
+    }
+    request.keeps_rules(pools, &slots)
 }
 
 /// The vertices of a reservation that is counted nowhere, as far as others have them at its
@@ -215,8 +217,7 @@ fn taken_vertices(sight: Sight<'_>, job: &Job) -> Vec<VertexId> {
             sight.graph().pools.ledger().is_idle(row, from, to)
         })
     };
-    let own = job.touches.iter().filter(|touch| touch.exclusive).map(|touch| touch.vertex);
-    own.filter(|vertex| !is_free(vertex)).collect()
+    job.claims.own_vertices().filter(|vertex| !is_free(vertex)).collect()
 }
 
 /// Why a reservation cannot have the place that it was to have; `taken` of its vertices are
@@ -231,8 +232,8 @@ fn why_later(
 ) -> Later {
     let pools = &sight.graph().pools;
     let mut later = Later::default();
-    for rank in &job.ranks {
-        match pools.position(*rank) {
+    for rank in job.claims.ranks() {
+        match pools.position(rank) {
             None => later.capacity = true,
             Some(row) if !usable.contains(row) => later.status = true,
             Some(row) if !pools.ledger().is_planned_well(row, id) => {
@@ -250,7 +251,7 @@ fn why_later(
             later.status = true;
         }
     }
-    later.status |= !keeps_rules(sight, id, job, ask);
+    later.status |= !keeps_rules(sight, job, ask);
     // Parts that are gone are nowhere any more.
     later.capacity |= later == Later::default();
     later

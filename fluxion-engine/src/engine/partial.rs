@@ -63,9 +63,10 @@ impl Engine {
             return Ok(true);
         }
         let root = self.graph().root();
-        let has_root = |job: &Arc<Job>| job.touches.iter().any(|touch| touch.vertex == root);
+        let has_root =
+            |job: &Arc<Job>| job.claims.vertices().iter().any(|touch| touch.vertex == root);
         // Without a mark on the root nothing is left that upstream would find.
-        let is_lost = |job: &&Arc<Job>| job.ranks.is_empty() && !has_root(job);
+        let is_lost = |job: &&Arc<Job>| !job.claims.has_slots() && !has_root(job);
         if self.book.jobs().get(id).is_some_and(|job| is_lost(&job)) {
             self.book.cancel(id)?;
             return Ok(true);
@@ -87,7 +88,7 @@ fn must_hold_all(engine: &Engine, id: u64, ranges: &[(u32, u32)]) -> Result<(), 
     if engine.graph().has_pool_types() {
         return Ok(());
     }
-    let touches = engine.book.jobs().get(id).into_iter().flat_map(|job| &job.touches);
+    let touches = engine.book.jobs().get(id).into_iter().flat_map(|job| job.claims.vertices());
     let rank_of = |touch: &&Touch| u32::try_from(engine.graph().rank(touch.vertex)).ok();
     if let [(first, last)] = ranges
         && first == last
@@ -132,10 +133,11 @@ fn held_of_graph(engine: &Engine, id: u64, text: &str) -> Result<BTreeSet<Vertex
         some.insert(engine.graph().find(&node.path, node.rank).ok_or_else(wrong)?);
     }
     // A vertex that only leads to others of the job stays as long as those do.
-    let held: BTreeSet<VertexId> =
-        engine.book.jobs().get(id).map_or_else(Default::default, |job| {
-            job.touches.iter().filter(|touch| touch.exclusive).map(|touch| touch.vertex).collect()
-        });
+    let held: BTreeSet<VertexId> = engine
+        .book
+        .jobs()
+        .get(id)
+        .map_or_else(Default::default, |job| job.claims.own_vertices().collect());
     some.retain(|vertex| held.contains(vertex));
     Ok(some)
 }

@@ -44,6 +44,16 @@ pub(crate) struct Claim {
     pub(crate) planned: bool,
 }
 
+/// What the slots of one shape that a job was granted at once have in common.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lot<'a> {
+    pub(crate) job: u64,
+    pub(crate) shape: &'a Arc<SlotShape>,
+    pub(crate) times: (i64, End),
+    /// They have not begun.
+    pub(crate) planned: bool,
+}
+
 /// How many slots one claim may hold; keeps sums of units far below 128 bits.
 pub(crate) const COUNT_MAX: u64 = u32::MAX as u64;
 
@@ -64,8 +74,12 @@ impl Claim {
         if let Part::Slots(slot) = &self.part { Some(slot) } else { None }
     }
 
-    pub(super) fn is_of(&self, job: u64, label: &str) -> bool {
-        self.job == job && self.slot().is_some_and(|slot| *slot.label == *label)
+    /// True if it is one of slots that a job was granted at once.
+    pub(super) fn is_of(&self, lot: &Lot<'_>) -> bool {
+        self.job == lot.job
+            && (self.start, self.end) == lot.times
+            && self.planned == lot.planned
+            && self.slot().is_some_and(|slot| slot == lot.shape)
     }
 
     /// Whether it takes its part at an instant, as seen from `now`.

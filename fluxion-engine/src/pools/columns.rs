@@ -20,9 +20,6 @@ pub(crate) struct Column {
     endless: Vec<u128>,
 }
 
-/// Of each type, the used units of a row, and those that never come free; `None`: it has no column.
-pub(super) type Uses = Vec<Option<(u128, u128)>>;
-
 impl Column {
     fn new(rows: usize) -> Self {
         Column {
@@ -170,22 +167,6 @@ impl Columns {
         for column in self.0.iter_mut().flatten() {
             column.used.fill(0);
             column.endless.fill(0);
-        }
-    }
-
-    /// The use of the pools of a row.
-    pub(super) fn uses(&self, row: usize) -> Uses {
-        self.0.iter().map(|of| of.as_ref().map(|of| (of.used[row], of.endless[row]))).collect()
-    }
-
-    /// Gives the pools of a row their former use. Of columns that were made since nothing was used.
-    pub(super) fn restore(&mut self, row: usize, uses: &Uses, shut: bool) {
-        for (at, column) in self.0.iter_mut().enumerate() {
-            if let Some(column) = column {
-                (column.used[row], column.endless[row]) =
-                    uses.get(at).copied().flatten().unwrap_or_default();
-                column.refresh(row, shut);
-            }
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The account of the ranked nodes: which job has which part of a node, from when until when. Every
-//! way to match reads it.
+//! What jobs have of the ranked nodes, from when until when: an index over the claims of all jobs,
+//! which every way to match reads. It can be made again from them at any time.
 //!
 //! One row per node in order of ranks, one column of units per vertex type that is a pool. A
 //! request for slots is matched by walking the `free` columns of the types it names, so these are
@@ -19,7 +19,6 @@ mod columns;
 mod fill;
 mod free;
 mod gains;
-mod journal;
 mod ledger;
 pub(crate) mod levels;
 mod nodes;
@@ -33,7 +32,7 @@ use std::cell::Ref;
 use std::sync::Arc;
 
 pub use claim::{Amounts, PoolUse, SlotShape};
-pub(crate) use claim::{COUNT_MAX, Claim};
+pub(crate) use claim::{COUNT_MAX, Claim, Lot};
 pub(crate) use fill::{FULL, Ranked, Units};
 pub(crate) use free::Free;
 pub(crate) use ledger::Ledger;
@@ -45,7 +44,6 @@ use blocks::Blocks;
 use claim::Part;
 use fill::Fills;
 use gains::Gains;
-use journal::Journal;
 use levels::Levels;
 use outlook::Outlook;
 use timeline::{Timeline, Timelines};
@@ -54,6 +52,7 @@ use crate::admitted::Admitted;
 use crate::bits::Bits;
 use crate::effort::Effort;
 use crate::policy::ByFill;
+use crate::sound::contradiction;
 use crate::time::{End, When};
 use crate::vertex::{TypeId, VertexId};
 
@@ -78,7 +77,6 @@ pub struct Pools {
     pub(crate) gains: Gains,
     /// Places that the reservation examined last could have instead.
     outlook: Outlook,
-    journal: Journal,
     /// Steps of the searches of this call. Here, where every search comes by.
     pub(crate) effort: Effort,
 }
@@ -175,11 +173,6 @@ impl Pools {
         self.gains.note(self.ranks()[row]);
     }
 
-    /// Has to be called before the claims of a row change.
-    fn remember(&mut self, row: usize) {
-        self.journal.note(&self.ledger, row);
-    }
-
     /// Notes that the free units of a row, now or later, have changed.
     fn changed(&mut self, row: usize) {
         let width = self.ledger.columns().len();
@@ -206,17 +199,11 @@ impl Pools {
         columns.get(kind).map(|_| columns.place(kind))
     }
 
-    /// Adds slots of a job on these rows, whether or not they fit.
-    pub(crate) fn claim(
-        &mut self,
-        rows: &[(usize, u64)],
-        job: u64,
-        slot: &Arc<SlotShape>,
-        (start, end): (i64, End),
-    ) {
-        let planned = start > self.ledger.now();
+    /// Adds slots on these rows, whether or not they fit.
+    pub(crate) fn claim(&mut self, rows: &[(usize, u64)], lot: &Lot<'_>) {
+        let Lot { job, shape, times: (start, end), planned } = *lot;
         for (row, count) in rows {
-            let part = Part::Slots(Arc::clone(slot));
+            let part = Part::Slots(Arc::clone(shape));
             self.add(*row, Claim { job, part, count: *count, start, end, planned });
         }
         self.ledger.list(rows.iter().map(|(row, _)| *row), (start, end), planned);
@@ -235,20 +222,26 @@ impl Pools {
     }
 
     fn add(&mut self, row: usize, claim: Claim) {
-        self.remember(row);
         self.ledger.add(row, claim);
         self.changed(row);
     }
 
-    /// Gives back all slots of a job on a node.
-    pub(crate) fn release_job(&mut self, row: usize, job: u64) {
-        let mut at = 0;
-        while let Some(claim) = self.ledger.claims(row).get(at) {
-            if claim.job == job && claim.slot().is_some() {
-                self.remove(row, at);
-            } else {
-                at += 1;
+    /// Gives back `count` of these slots on a node, of which there must be that many.
+    pub(crate) fn release(&mut self, row: usize, lot: &Lot<'_>, mut count: u64) {
+        self.gains.note(self.ranks()[row]);
+        let mut at = self.ledger.claims(row).len();
+        while at > 0 && count > 0 {
+            at -= 1;
+            let claim = &self.ledger.claims(row)[at];
+            if claim.is_of(lot) {
+                let part = claim.count.min(count);
+                count -= part;
+                self.ledger.reduce(row, at, part);
             }
+        }
+        self.changed(row);
+        if count > 0 {
+            contradiction("slots are given back that a node does not count");
         }
     }
 
@@ -257,32 +250,9 @@ impl Pools {
         let is_it =
             |claim: &Claim| claim.job == job && claim.start == start && claim.slot().is_none();
         if let Some(at) = self.ledger.claims(row).iter().position(is_it) {
-            self.remove(row, at);
-        }
-    }
-
-    fn remove(&mut self, row: usize, at: usize) {
-        self.remember(row);
-        self.gains.note(self.ranks()[row]);
-        self.ledger.remove(row, at);
-        self.changed(row);
-    }
-
-    /// Gives back `count` slots of a label, of which the job must have that many on the node.
-    /// Newest claims go first.
-    pub(crate) fn release_slots(&mut self, row: usize, job: u64, label: &str, mut count: u64) {
-        self.remember(row);
-        self.gains.note(self.ranks()[row]);
-        let mut at = self.ledger.claims(row).len();
-        while at > 0 && count > 0 {
-            at -= 1;
-            let claim = &self.ledger.claims(row)[at];
-            if claim.is_of(job, label) {
-                let part = claim.count.min(count);
-                count -= part;
-                self.ledger.reduce(row, at, part);
-                self.changed(row);
-            }
+            self.gains.note(self.ranks()[row]);
+            self.ledger.remove(row, at);
+            self.changed(row);
         }
     }
 
@@ -291,19 +261,17 @@ impl Pools {
         self.ledger.advance(now);
     }
 
-    /// The planned slots of a job on a node count from now on.
-    pub(crate) fn begin(&mut self, row: usize, job: u64) {
-        self.remember(row);
-        if self.ledger.begin(row, job) {
+    /// These planned slots count on a node from now on.
+    pub(crate) fn begin(&mut self, row: usize, lot: &Lot<'_>) {
+        if self.ledger.begin(row, lot) {
             self.changed(row);
         }
     }
 
-    /// The planned slots of a job on a node begin, and end, later by `seconds`.
-    pub(crate) fn put_off(&mut self, row: usize, job: u64, seconds: i64) {
-        self.remember(row);
+    /// These planned slots begin on a node, and end, later by `seconds`.
+    pub(crate) fn put_off(&mut self, row: usize, lot: &Lot<'_>, seconds: i64) {
         self.gains.note(self.ranks()[row]);
-        if self.ledger.put_off(row, job, seconds) {
+        if self.ledger.put_off(row, lot, seconds) {
             self.changed(row);
         }
     }
@@ -367,111 +335,24 @@ impl Pools {
         self.levels.free_of_parts(&self.ledger, level)
     }
 
-    /// From now on rows are remembered as they are before they change. Rows must neither come nor
-    /// go until the end.
-    pub(crate) fn begin_trial(&mut self) {
-        self.journal.begin(self.ledger.now());
-    }
-
-    /// All is as it was when the trial began.
-    pub(crate) fn end_trial(&mut self) {
-        if let Some((now, rows)) = self.journal.end() {
-            self.ledger.advance(now);
-            for (row, was) in rows {
-                self.ledger.restore(row, was);
-                self.changed(row);
-            }
-        }
-    }
-
-    /// Drops all claims of a job, and makes everything again that follows from claims: after a
-    /// defect that may have left it half done.
-    pub(crate) fn drop_job(&mut self, job: u64) {
-        self.ledger.drop_job(job);
-        self.rebuild();
-    }
-
-    /// Makes everything again that follows from claims.
-    pub(crate) fn rebuild(&mut self) {
-        self.ledger.rebuild();
+    /// Forgets all claims, to be added again.
+    pub(crate) fn clear(&mut self) {
+        self.ledger.clear();
         self.timelines.forget_all();
         self.forget_indexes();
     }
 }
 
+/// Everything that follows from claims, as text.
 #[cfg(test)]
-mod tests {
-    use super::ledger::derived;
-    use crate::{Engine, MatchOp};
-
-    const GRAPH: &str = r#"{"graph":{"nodes":[
-        {"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/c0"}}},
-        {"id":"1","metadata":{"type":"node","id":0,"rank":0,"paths":{"containment":"/c0/node0"}}},
-        {"id":"2","metadata":{"type":"cpu","id":0,"rank":0,"size":8,
-        "paths":{"containment":"/c0/node0/cpu0"}}},
-        {"id":"3","metadata":{"type":"node","id":1,"rank":1,"paths":{"containment":"/c0/node1"}}},
-        {"id":"4","metadata":{"type":"cpu","id":0,"rank":1,"size":8,
-        "paths":{"containment":"/c0/node1/cpu0"}}}],
-        "edges":[{"source":"0","target":"1"},{"source":"1","target":"2"},
-        {"source":"0","target":"3"},{"source":"3","target":"4"}]}}"#;
-
-    fn spec(what: &str, count: usize, more: &str) -> String {
-        format!(
-            r#"{{"version":1,"resources":[{{"type":"slot","label":"s","count":1,
-            "with":[{{"type":"{what}","count":{count}}}]}}],"tasks":[{{"command":["a"],"slot":"s",
-            "count":{{"per_slot":1}}}}],"attributes":{{"system":{{{more}}}}}}}"#
-        )
+pub(crate) fn derived(pools: &Pools) -> String {
+    let mut text = ledger::derived(&pools.ledger);
+    for row in 0..pools.len() {
+        let mut claims: Vec<String> =
+            pools.ledger.claims(row).iter().map(|claim| format!("{claim:?}")).collect();
+        claims.sort_unstable();
+        // The steps of free units are kept where no claim has changed.
+        text.extend([format!("\n{row}: {claims:?} {:?}", pools.timelines.get(&pools.ledger, row))]);
     }
-
-    /// Random histories: all that follows from the claims is the same when it is made again.
-    #[test]
-    fn rebuilt_equals_kept() {
-        let options = r#"{"load_format":"jgf","match_format":"rv1_nosched","pool_types":["cpu"]}"#;
-        for seed in 0..20_u64 {
-            let mut number = 0x9E37_79B9_7F4A_7C15 ^ (seed + 1);
-            let mut below = |bound: usize| {
-                number ^= number >> 12;
-                number ^= number << 25;
-                number ^= number >> 27;
-                (number >> 33) as usize % bound
-            };
-            let mut engine = Engine::new(GRAPH, options).unwrap();
-            for step in 0..120 {
-                let id = below(9) as u64;
-                let more = [
-                    "\"duration\":7",
-                    "\"duration\":0",
-                    "\"duration\":30,\"fluxion\":{\"tenant\":3}",
-                ][below(3)];
-                let spec = spec(["cpu", "cpu", "node"][below(3)], 1 + below(6), more);
-                let rank = u32::try_from(below(2)).unwrap();
-                let _ = match below(8) {
-                    0..=2 => engine.match_job(MatchOp::AllocateOrElseReserve, &spec, id).map(drop),
-                    3 => engine.cancel(id),
-                    4 => engine.charge(
-                        id,
-                        &format!(
-                            r#"{{"label":"r","rank":{rank},"count":2,"with":{{"cpu":1}},
-                            "end":{}}}"#,
-                            engine.now() + 9
-                        ),
-                    ),
-                    5 => engine.release(id, rank, "r", 1),
-                    6 => engine.move_reservation(id).map(drop),
-                    _ => engine.set_time(engine.now() + 4),
-                };
-                let kept = derived(engine.graph().pools.ledger());
-                let mut pools = engine.graph().pools.clone();
-                pools.rebuild();
-                assert_eq!(derived(pools.ledger()), kept, "seed {seed}, step {step}");
-                // The steps of free units are kept where no claim has changed.
-                let timelines = |pools: &super::Pools| {
-                    let of = |row| format!("{:?}", pools.timelines.get(pools.ledger(), row));
-                    (0..pools.len()).map(of).collect::<Vec<String>>()
-                };
-                let kept = timelines(&engine.graph().pools);
-                assert_eq!(timelines(&pools), kept, "seed {seed}, step {step}");
-            }
-        }
-    }
+    text
 }

@@ -1,15 +1,14 @@
-//! The ledger: the claims of each node, and the sums that follow from them.
+//! The claims of all jobs by node, and the sums that follow from them.
 //!
-//! The claims are the account. Sums, starts and ends follow from them and from the sizes of the
-//! pools, and can be made again at any time ([`Ledger::rebuild`]).
+//! An index over the claims of each job, which the book adds to and takes from as these change.
 
 mod reading;
 
 use std::sync::Arc;
 
 use super::calendar::Calendar;
-use super::claim::{Claim, Part};
-use super::columns::{Columns, Uses};
+use super::claim::{Claim, Lot, Part};
+use super::columns::Columns;
 use super::nodes::Nodes;
 use super::tenancy::Tenancy;
 use crate::time::End;
@@ -39,16 +38,6 @@ struct Shut {
     alone: u64,
     /// How many claims that never end take the whole node, and slots of a tenant that has it alone.
     for_good: u64,
-}
-
-/// A row as it was.
-#[derive(Debug, Clone)]
-pub(super) struct Before {
-    claims: Arc<Vec<Claim>>,
-    planned: u32,
-    exclusive: u32,
-    shut: Shut,
-    uses: Uses,
 }
 
 impl Ledger {
@@ -205,12 +194,12 @@ impl Ledger {
         }
     }
 
-    /// The planned slots of a job on a node count from now on. Returns whether there are any.
-    pub(super) fn begin(&mut self, row: usize, job: u64) -> bool {
+    /// These planned slots count on a node from now on. Returns whether there are any.
+    pub(super) fn begin(&mut self, row: usize, lot: &Lot<'_>) -> bool {
         let mut begins = false;
         for at in 0..self.claims[row].len() {
             let claim = &mut Arc::make_mut(&mut self.claims[row])[at];
-            if claim.job == job && claim.planned && claim.slot().is_some() {
+            if claim.is_of(lot) {
                 claim.planned = false;
                 let claim = claim.clone();
                 self.planned[row] -= 1;
@@ -222,13 +211,13 @@ impl Ledger {
         begins
     }
 
-    /// The planned slots of a job on a node begin, and end, later by `seconds`. Returns whether
-    /// there are any.
-    pub(super) fn put_off(&mut self, row: usize, job: u64, seconds: i64) -> bool {
+    /// These planned slots begin on a node, and end, later by `seconds`. Returns whether there are
+    /// any.
+    pub(super) fn put_off(&mut self, row: usize, lot: &Lot<'_>, seconds: i64) -> bool {
         let mut changes = false;
         for at in 0..self.claims[row].len() {
             let claim = &mut Arc::make_mut(&mut self.claims[row])[at];
-            if claim.job == job && claim.planned && claim.slot().is_some() {
+            if claim.is_of(lot) {
                 let before = claim.clone();
                 claim.start = claim.start.saturating_add(seconds);
                 claim.end = claim.end.later(seconds);
@@ -288,60 +277,16 @@ impl Ledger {
         }
     }
 
-    /// A row as it is.
-    pub(super) fn row(&self, row: usize) -> Before {
-        Before {
-            claims: Arc::clone(&self.claims[row]),
-            planned: self.planned[row],
-            exclusive: self.exclusive[row],
-            shut: self.shut[row],
-            uses: self.columns.uses(row),
-        }
-    }
-
-    /// Makes a row as it was.
-    pub(super) fn restore(&mut self, row: usize, was: Before) {
-        let tried = std::mem::replace(&mut self.claims[row], was.claims);
-        for claim in &*tried {
-            self.unlist(claim);
-        }
-        for at in 0..self.claims[row].len() {
-            let Claim { start, end, planned, .. } = self.claims[row][at];
-            self.list(std::iter::once(row), (start, end), planned);
-        }
-        (self.planned[row], self.exclusive[row]) = (was.planned, was.exclusive);
-        self.shut[row] = was.shut;
-        self.columns.restore(row, &was.uses, self.is_shut(row));
-    }
-
-    /// Drops all claims of a job. The sums have to be made again.
-    pub(super) fn drop_job(&mut self, job: u64) {
-        for claims in &mut self.claims {
-            if claims.iter().any(|claim| claim.job == job) {
-                Arc::make_mut(claims).retain(|claim| claim.job != job);
-            }
-        }
-    }
-
-    /// Makes everything again that follows from claims.
-    pub(super) fn rebuild(&mut self) {
+    /// Forgets all claims, to be added again.
+    pub(super) fn clear(&mut self) {
         self.calendar = Calendar::default();
         self.planned.fill(0);
         self.exclusive.fill(0);
         self.shut.fill(Shut::default());
         self.columns.clear();
         for row in 0..self.nodes.len() {
-            let claims = Arc::clone(&self.claims[row]);
-            for claim in claims.iter() {
-                self.count_endless(row, claim, claim.count, true);
-                if claim.planned {
-                    self.planned[row] += 1;
-                } else {
-                    self.count(row, claim, claim.count, true);
-                }
-                self.list(std::iter::once(row), (claim.start, claim.end), claim.planned);
-            }
-            self.columns.refresh(row, self.is_shut(row));
+            self.claims[row] = Arc::default();
+            self.columns.refresh(row, false);
         }
     }
 }

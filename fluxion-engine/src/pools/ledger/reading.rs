@@ -1,12 +1,10 @@
 //! Questions about the claims of nodes.
 
-use std::sync::Arc;
-
 use super::Ledger;
-use crate::pools::claim::{Claim, PoolUse, SlotShape, free};
+use crate::pools::claim::{Claim, PoolUse, free};
 use crate::pools::columns::Column;
 use crate::pools::tenancy::Tenancy;
-use crate::time::{End, When};
+use crate::time::When;
 use crate::vertex::TypeId;
 
 impl Ledger {
@@ -55,32 +53,6 @@ impl Ledger {
     pub(crate) fn holders(&self, row: usize, kind: TypeId) -> impl Iterator<Item = (u64, bool)> {
         let claims = self.claims(row).iter().filter(move |claim| claim.units(kind) > 0);
         claims.map(|claim| (claim.job, claim.planned))
-    }
-
-    /// Whether a job has slots on a node.
-    pub(crate) fn has_slots(&self, row: usize, job: u64) -> bool {
-        self.claims(row).iter().any(|claim| claim.job == job && claim.slot().is_some())
-    }
-
-    /// How many slots of a label a job has on a node.
-    pub(crate) fn slots(&self, row: usize, job: u64, label: &str) -> u64 {
-        self.claims(row)
-            .iter()
-            .filter(|claim| claim.is_of(job, label))
-            .map(|claim| claim.count)
-            .sum()
-    }
-
-    /// The slots that a job has or is to have on a node: shape, number, start and end.
-    pub(crate) fn placed(
-        &self,
-        row: usize,
-        job: u64,
-    ) -> impl Iterator<Item = (Arc<SlotShape>, u64, (i64, End))> + '_ {
-        let own = self.claims(row).iter().filter(move |claim| claim.job == job);
-        own.filter_map(|claim| {
-            Some((Arc::clone(claim.slot()?), claim.count, (claim.start, claim.end)))
-        })
     }
 
     /// Whether the planned slots of a job on a node fit there beside all others, whenever they are

@@ -1,0 +1,197 @@
+//! The indexes over the claims, through random histories: what is kept is what is made again from
+//! the claims, and the end of a trial restores both.
+//!
+//! `FLUXION_BOOK_SEEDS=2000 cargo test -p fluxion-engine --lib book` runs as many seeds for each
+//! graph; the default is fewer.
+
+use std::fmt::Write as _;
+
+use super::Book;
+use crate::pools::derived;
+use crate::{Engine, Error, MatchOp};
+
+/// xorshift64*: the same numbers on every machine.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % bound
+    }
+
+    fn one<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())].clone()
+    }
+}
+
+/// A rack of two nodes with two cores, cpu and memory each, storage beside them, and a node of its
+/// own.
+fn document() -> String {
+    let (mut nodes, mut edges) = (Vec::new(), Vec::new());
+    let mut add = |above: Option<usize>, kind: &str, id: u32, rank: i64, path: &str| {
+        let (at, size) = (nodes.len(), if matches!(kind, "cpu" | "memory") { 8 } else { 1 });
+        nodes.push(format!(
+            r#"{{"id":"{at}","metadata":{{"type":"{kind}","id":{id},"uniq_id":{at},"rank":{rank},"size":{size},"paths":{{"containment":"{path}"}}}}}}"#
+        ));
+        edges.extend(above.map(|above| format!(r#"{{"source":"{above}","target":"{at}"}}"#)));
+        at
+    };
+    let root = add(None, "cluster", 0, -1, "/c0");
+    let rack = add(Some(root), "rack", 0, -1, "/c0/rack0");
+    add(Some(rack), "ssd", 0, -1, "/c0/rack0/ssd0");
+    for (rank, above, within) in [(0, rack, "/c0/rack0"), (1, rack, "/c0/rack0"), (2, root, "/c0")]
+    {
+        let node = format!("{within}/node{rank}");
+        let at = add(Some(above), "node", rank, i64::from(rank), &node);
+        for (kind, id) in [("core", 0), ("core", 1), ("cpu", 0), ("memory", 0)] {
+            add(Some(at), kind, id, i64::from(rank), &format!("{node}/{kind}{id}"));
+        }
+    }
+    format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","))
+}
+
+fn spec(random: &mut Random) -> String {
+    let what =
+        random.one(&["cpu", "cpu", "core", "node", "rack", "ssd", "memory", "cpu\",\"x\":\""]);
+    let (what, other) = if what.len() > 6 { ("cpu", true) } else { (what, false) };
+    let slot = |what: &str, label: &str, count: usize, each: usize| {
+        format!(
+            r#"{{"type":"slot","label":"{label}","count":{count},"with":[{{"type":"{what}","count":{each}}}]}}"#
+        )
+    };
+    let mut resources = slot(what, "s", 1 + random.below(2), 1 + random.below(4));
+    if other {
+        resources = format!("{resources},{}", slot("cpu", "t", 1, 1 + random.below(5)));
+    }
+    let more = random.one(&[
+        r#""duration":7"#,
+        r#""duration":19"#,
+        r#""duration":0"#,
+        r#""duration":30,"fluxion":{"tenant":3}"#,
+    ]);
+    format!(
+        r#"{{"version":1,"resources":[{resources}],"tasks":[{{"command":["a"],"slot":"s","count":{{"per_slot":1}}}}],"attributes":{{"system":{{{more}}}}}}}"#
+    )
+}
+
+fn r_of(random: &mut Random) -> String {
+    let rank = random.one(&["0", "1", "2", "0-1", "1-2"]);
+    format!(
+        r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"{rank}","children":{{"core":"0-1"}}}}],"starttime":0,"expiration":0}}}}"#
+    )
+}
+
+/// A call that changes jobs, right or wrong.
+fn call(random: &mut Random, engine: &mut Engine) -> Result<(), Error> {
+    let (id, rank) = (random.below(9) as u64, u32::try_from(random.below(4)).unwrap());
+    match random.below(12) {
+        0..=3 => {
+            let op = random.one(&[MatchOp::Allocate, MatchOp::AllocateOrElseReserve]);
+            engine.match_job(op, &spec(random), id).map(drop)
+        }
+        4 => engine.cancel(id),
+        5 | 6 => {
+            let end = engine.now() + random.one(&[9, 20]);
+            engine.charge(
+                id,
+                &format!(
+                    r#"{{"label":"r","rank":{rank},"count":2,"with":{{"cpu":1}},"end":{end}}}"#
+                ),
+            )
+        }
+        7 => engine.release(id, rank, "r", 1),
+        8 => engine.move_reservation(id).map(drop),
+        9 | 10 => engine.partial_cancel(id, &r_of(random)).map(drop),
+        _ => engine.set_time(engine.now() + 4),
+    }
+}
+
+/// A call that changes the graph, right or wrong.
+fn change_graph(random: &mut Random, engine: &mut Engine) -> Result<(), Error> {
+    let rank = u32::try_from(random.below(4)).unwrap();
+    match random.below(4) {
+        0 => engine.resize(rank, "cpu", random.below(12) as u64),
+        1 => engine.set_rank_status(&rank.to_string(), random.below(2) == 0),
+        2 => engine.remove_rank(rank),
+        _ => engine.add_subgraph(&document()),
+    }
+}
+
+/// The indexes as text: the use of each vertex, and of each node.
+fn indexes(book: &Book) -> String {
+    let mut text = derived(&book.graph().pools);
+    write!(text, " {}", book.schedule().put_off).unwrap();
+    for vertex in book.graph().vertices() {
+        let mut holds: Vec<String> =
+            book.schedule().holds(vertex).iter().map(|hold| format!("{hold:?}")).collect();
+        holds.sort_unstable();
+        write!(text, "\n{vertex:?} {holds:?} {:?}", book.schedule().planner(vertex)).unwrap();
+    }
+    text
+}
+
+/// The claims as text.
+fn claims(book: &Book) -> String {
+    let jobs: Vec<_> = book.jobs().iter().collect();
+    format!("{jobs:?} {:?} {:?} {}", book.jobs().lost(), book.jobs().stranded(), book.now())
+}
+
+fn history(options: &str, seed: u64, changes: bool) -> usize {
+    let mut random = Random(0x9E37_79B9_7F4A_7C15 ^ (seed + 1));
+    let mut engine = Engine::new(&document(), options).unwrap();
+    // The column of a type stays when the first charge with it is taken back.
+    let charge = r#"{"label":"r","rank":0,"count":1,"with":{"cpu":1},"end":"never"}"#;
+    engine.charge(9, charge).and_then(|()| engine.release(9, 0, "r", 1)).unwrap();
+    let (mut trial, mut done) = (None, 0);
+    for step in 0..100 {
+        match random.below(14) {
+            0 if trial.is_none() => {
+                trial = Some((claims(engine.book()), indexes(engine.book())));
+                engine.begin_trial().unwrap();
+            }
+            1 => {
+                if let Some(before) = trial.take() {
+                    engine.end_trial().unwrap();
+                    let after = (claims(engine.book()), indexes(engine.book()));
+                    assert_eq!(after, before, "{options}, seed {seed}, step {step}");
+                }
+            }
+            2 if changes => drop(change_graph(&mut random, &mut engine)),
+            _ => done += usize::from(call(&mut random, &mut engine).is_ok()),
+        }
+        if engine.book().follows_from_claims {
+            let mut again = engine.book().clone();
+            again.rebuild();
+            assert_eq!(
+                indexes(&again),
+                indexes(engine.book()),
+                "{options}, seed {seed}, step {step}"
+            );
+        }
+    }
+    done
+}
+
+fn seeds() -> u64 {
+    let seeds = std::env::var("FLUXION_BOOK_SEEDS").ok();
+    seeds.and_then(|seeds| seeds.parse().ok()).unwrap_or(60)
+}
+
+#[test]
+fn rebuilt_equals_kept_and_trials_leave_no_trace() {
+    for (pools, changes) in
+        [(r#""cpu","memory""#, true), (r#""cpu","ssd""#, true), (r#""*""#, true), ("", false)]
+    {
+        for (policy, format) in
+            [("first", "rv1_nosched"), ("lonode", "rv1"), ("first", "placement")]
+        {
+            let options = format!(
+                r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"{format}","prune_filters":"ALL:core,ALL:node","pool_types":[{pools}]}}"#
+            );
+            let done: usize = (0..seeds()).map(|seed| history(&options, seed, changes)).sum();
+            assert!(done > 1_000, "{options}: only {done} calls succeeded");
+        }
+    }
+}

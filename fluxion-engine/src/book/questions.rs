@@ -26,7 +26,7 @@ pub(crate) fn held(book: &Book, vertex: VertexId) -> Held {
     book.schedule().holds(vertex).iter().for_each(|hold| add(hold.reserved));
     let graph = book.graph();
     if let Some(row) = row_of_pool(graph, vertex) {
-        let holders = graph.pools.ledger().holders(row, graph.kind(vertex));
+        let holders = graph.pools.by_node().holders(row, graph.kind(vertex));
         holders.for_each(|(_, planned)| add(planned));
     }
     held
@@ -71,7 +71,7 @@ pub(crate) fn is_free(book: &Book, vertex: VertexId, (from, to): (i64, i64)) -> 
             || graph
                 .rows_within(vertex)
                 .into_iter()
-                .all(|row| graph.pools.ledger().is_idle(row, from, to)))
+                .all(|row| graph.pools.by_node().is_idle(row, from, to)))
 }
 
 /// The row of the node that a pool is on.

@@ -83,7 +83,7 @@ fn begin(book: &mut Book, id: u64, job: &mut Job) {
     let pools = &book.graph.pools;
     let rows = job.claims.ranks().into_iter().filter_map(|rank| pools.position(rank));
     let rows: Vec<usize> = rows.collect();
-    let begins = rows.iter().all(|row| book.graph.pools.ledger().may_begin(*row, id))
+    let begins = rows.iter().all(|row| book.graph.pools.by_node().may_begin(*row, id))
         && job.claims.vertices().iter().all(|touch| may_begin(book, touch));
     let later = book.now + 1 - job.info.at;
     for slots in job.claims.planned_mut() {
@@ -130,7 +130,7 @@ fn may_begin(book: &Book, touch: &Touch) -> bool {
     !touch.exclusive
         || !book.graph.is_linked(touch.vertex)
         || book.is_to_be_had(touch.vertex, (book.now, book.now + 1), |row| {
-            book.graph.pools.ledger().is_untouched(row)
+            book.graph.pools.by_node().is_untouched(row)
         })
 }
 

@@ -130,7 +130,7 @@ mod tests {
     fn state(engine: &Engine) -> String {
         let Engine { book, searches, writer, next_job, .. } = engine;
         let (graph, jobs) = (book.graph(), book.jobs());
-        let of_row = |row| format!("{:?}", graph.pools.ledger().uses(row));
+        let of_row = |row| format!("{:?}", graph.pools.by_node().uses(row));
         let rows: Vec<String> = (0..graph.pools.len()).map(of_row).collect();
         let held: Vec<String> = jobs.iter().map(|job| format!("{job:?}")).collect();
         let vertices = graph

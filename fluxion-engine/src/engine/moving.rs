@@ -187,7 +187,7 @@ fn is_intact(sight: Sight<'_>, id: u64, job: &Job, ask: &Ask<'_>, usable: &Bits)
     let is_there = |rank: &u32| {
         pools
             .position(*rank)
-            .is_some_and(|row| usable.contains(row) && pools.ledger().is_planned_well(row, id))
+            .is_some_and(|row| usable.contains(row) && pools.by_node().is_planned_well(row, id))
     };
     job.claims.own_vertices().all(|vertex| graph.is_linked(vertex))
         && job.slots == job.claims.slot_count()
@@ -214,7 +214,7 @@ fn taken_vertices(sight: Sight<'_>, job: &Job) -> Vec<VertexId> {
     let (from, to) = (job.term.from, job.term.to);
     let is_free = |vertex: &VertexId| {
         sight.book.is_to_be_had(*vertex, (from, to), |row| {
-            sight.graph().pools.ledger().is_idle(row, from, to)
+            sight.graph().pools.by_node().is_idle(row, from, to)
         })
     };
     job.claims.own_vertices().filter(|vertex| !is_free(vertex)).collect()
@@ -236,8 +236,8 @@ fn why_later(
         match pools.position(rank) {
             None => later.capacity = true,
             Some(row) if !usable.contains(row) => later.status = true,
-            Some(row) if !pools.ledger().is_planned_well(row, id) => {
-                let overdue = pools.ledger().has_overdue(row) || job.put_off;
+            Some(row) if !pools.by_node().is_planned_well(row, id) => {
+                let overdue = pools.by_node().has_overdue(row) || job.put_off;
                 later.overdue |= overdue;
                 later.capacity |= !overdue;
             }

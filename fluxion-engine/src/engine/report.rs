@@ -144,11 +144,12 @@ impl Engine {
     /// Every pool of a node, with the units claimed now.
     pub fn usage(&self, rank: u32) -> Result<NodeUsage, Error> {
         let graph = self.graph();
-        let pools = graph.pools.ledger().uses(graph.row(rank)?).into_iter().map(|pool| PoolUsage {
-            kind: graph.types().name(pool.kind).to_owned(),
-            size: pool.size,
-            used: u64::try_from(pool.used).unwrap_or(u64::MAX),
-        });
+        let pools =
+            graph.pools.by_node().uses(graph.row(rank)?).into_iter().map(|pool| PoolUsage {
+                kind: graph.types().name(pool.kind).to_owned(),
+                size: pool.size,
+                used: u64::try_from(pool.used).unwrap_or(u64::MAX),
+            });
         Ok(NodeUsage { rank, pools: pools.collect() })
     }
 
@@ -250,7 +251,8 @@ fn supplies(
     let mut apart: Vec<u64> = Vec::with_capacity(of_shapes.len());
     for rows in &mut of_shapes {
         let mut away = Bits::empty(graph.pools.len());
-        let keeps_away = |row: &usize| graph.pools.ledger().keeps_away(*row, request.tenancy, when);
+        let keeps_away =
+            |row: &usize| graph.pools.by_node().keeps_away(*row, request.tenancy, when);
         rows.iter().filter(keeps_away).for_each(|row| away.insert(row));
         rows.subtract(&away);
         apart.push(away.count() as u64);

@@ -95,7 +95,7 @@ pub(crate) enum Status {
 /// Rows of nodes that the request may use.
 pub(crate) fn rows(graph: &Graph, spec: &Jobspec, status: Status) -> Bits {
     let mut rows = match status {
-        Status::Heeded => graph.pools.ledger().nodes().up().clone(),
+        Status::Heeded => graph.pools.by_node().nodes().up().clone(),
         Status::Ignored => Bits::full(graph.pools.len()),
     };
     if let Some(constraint) = &spec.constraint {

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use super::ledger::Ledger;
+use super::by_node::ByNode;
 use super::timeline::Timelines;
 
 /// Rows of a block.
@@ -29,7 +29,7 @@ impl Blocks {
     /// Whether the most that any node of a block has is enough. `lasting`: not only now.
     pub(super) fn have(
         &self,
-        (ledger, timelines): (&Ledger, &Timelines),
+        (by_node, timelines): (&ByNode, &Timelines),
         block: usize,
         needs: &[(usize, u64)],
         lasting: bool,
@@ -38,15 +38,15 @@ impl Blocks {
         if block >= maxima.len() {
             maxima.resize(block + 1, None);
         }
-        let width = ledger.columns().len().max(1);
+        let width = by_node.columns().len().max(1);
         let most = maxima[block].get_or_insert_with(|| {
             let mut most = vec![0_u64; 2 * width].into_boxed_slice();
-            for row in block * ROWS..ledger.nodes().len().min((block + 1) * ROWS) {
-                for (at, column) in ledger.columns().iter().enumerate() {
+            for row in block * ROWS..by_node.nodes().len().min((block + 1) * ROWS) {
+                for (at, column) in by_node.columns().iter().enumerate() {
                     let now = column.free()[row];
                     most[at] = most[at].max(now);
                     if now > most[width + at] {
-                        let lasting = timelines.lasting(ledger, row, now, at);
+                        let lasting = timelines.lasting(by_node, row, now, at);
                         most[width + at] = most[width + at].max(lasting);
                     }
                 }

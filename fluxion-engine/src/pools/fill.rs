@@ -11,7 +11,7 @@
 
 use std::cell::{Ref, RefCell};
 
-use super::ledger::Ledger;
+use super::by_node::ByNode;
 use super::order::{Cursor, Key, Order};
 use super::tenancy::Tenancy;
 use super::timeline::Timelines;
@@ -54,7 +54,7 @@ impl Clone for Fills {
 
 /// Rows by their fill at a moment.
 pub(crate) struct Ranked<'a> {
-    ledger: &'a Ledger,
+    by_node: &'a ByNode,
     by: ByFill,
     when: When,
     /// For the present.
@@ -111,15 +111,15 @@ impl Fills {
     }
 
     /// Takes a row, which is still there, out of the orders.
-    pub(super) fn remove_row(&mut self, ledger: &Ledger, timelines: &Timelines, row: usize) {
+    pub(super) fn remove_row(&mut self, by_node: &ByNode, timelines: &Timelines, row: usize) {
         let kept = self.0.get_mut();
         if !kept.is_used() {
             return;
         }
-        let (fill, rank) = (kept.fills.remove(row), ledger.nodes().ranks()[row]);
+        let (fill, rank) = (kept.fills.remove(row), by_node.nodes().ranks()[row]);
         if fill != ABSENT {
             let raise = |key: Key, row: &mut [i64], lasting: bool| {
-                raise((ledger, timelines), key, row, lasting);
+                raise((by_node, timelines), key, row, lasting);
             };
             kept.each(|by, order| order.remove(by.key(fill, rank), raise));
         }
@@ -133,39 +133,44 @@ impl Fills {
     /// Rows by their fill at a moment, for slots of a tenancy.
     pub(super) fn ranked<'a>(
         &'a self,
-        (ledger, timelines): (&'a Ledger, &Timelines),
+        (by_node, timelines): (&'a ByNode, &Timelines),
         by: ByFill,
         when: When,
         tenancy: Tenancy,
     ) -> Ranked<'a> {
         // The order that is kept passes over rows that have too little for slots that share.
         let is_now = tenancy == Tenancy::Shared
-            && matches!(when, When::Window { from, .. } if from == ledger.now());
-        let lasting = is_now && ledger.has_to_last(when);
+            && matches!(when, When::Window { from, .. } if from == by_node.now());
+        let lasting = is_now && by_node.has_to_last(when);
         let kept = is_now.then(|| {
-            self.refresh_order((ledger, timelines), by, lasting);
+            self.refresh_order((by_node, timelines), by, lasting);
             self.0.borrow()
         });
-        Ranked { ledger, by, when, kept, lasting }
+        Ranked { by_node, by, when, kept, lasting }
     }
 
     /// Brings an order of the present up to date, or makes it; `lasting`: also in what lasts.
-    fn refresh_order(&self, (ledger, timelines): (&Ledger, &Timelines), by: ByFill, lasting: bool) {
+    fn refresh_order(
+        &self,
+        (by_node, timelines): (&ByNode, &Timelines),
+        by: ByFill,
+        lasting: bool,
+    ) {
         let mut kept = self.0.borrow_mut();
-        let (kept, nodes) = (&mut *kept, ledger.nodes());
+        let (kept, nodes) = (&mut *kept, by_node.nodes());
         let is_there = |order: &Option<Order>| {
             order.as_ref().is_some_and(|order| !lasting || order.has_lasting())
         };
         if is_there(&kept.orders[by as usize]) && kept.changed.is_empty() {
             return;
         }
-        let now = When::Window { from: ledger.now(), to: ledger.now() };
+        let now = When::Window { from: by_node.now(), to: by_node.now() };
         let raise = |key: Key, row: &mut [i64], lasting: bool| {
-            raise((ledger, timelines), key, row, lasting);
+            raise((by_node, timelines), key, row, lasting);
         };
         let mut changed = std::mem::take(&mut kept.changed);
         if !kept.is_used() {
-            kept.fills = (0..nodes.len()).map(|row| fill(ledger, row, now, &[])).collect();
+            kept.fills = (0..nodes.len()).map(|row| fill(by_node, row, now, &[])).collect();
         }
         changed.sort_unstable();
         changed.dedup();
@@ -173,7 +178,7 @@ impl Fills {
         // A rank that is gone has left already.
         let there = changed.into_iter().filter_map(|rank| Some((rank, nodes.position(rank)?)));
         for (rank, row) in there {
-            let after = fill(ledger, row, now, &[]);
+            let after = fill(by_node, row, now, &[]);
             let before = std::mem::replace(&mut kept.fills[row], after);
             if !anew {
                 kept.each(|by, order| {
@@ -195,7 +200,7 @@ impl Fills {
                 .zip(&kept.fills)
                 .map(|(rank, fill)| by.key(*fill, *rank))
                 .collect();
-            Order::new(ledger.columns().len().max(1), keys, raise)
+            Order::new(by_node.columns().len().max(1), keys, raise)
         };
         let mut orders = std::mem::take(&mut kept.orders);
         for (at, order) in [ByFill::Fullest, ByFill::Emptiest].into_iter().zip(&mut orders) {
@@ -205,7 +210,7 @@ impl Fills {
         }
         for (at, order) in [ByFill::Fullest, ByFill::Emptiest].into_iter().zip(&mut orders) {
             if let Some(order) = order {
-                let keep = lasting && at == by || order.has_lasting() && ledger.plans();
+                let keep = lasting && at == by || order.has_lasting() && by_node.plans();
                 order.keep_lasting(keep, raise);
             }
         }
@@ -214,12 +219,12 @@ impl Fills {
 }
 
 /// How full a row is at a moment, if more is used than is known; `more` names each type once.
-fn fill(ledger: &Ledger, row: usize, when: When, more: &[(TypeId, u128)]) -> u32 {
+fn fill(by_node: &ByNode, row: usize, when: When, more: &[(TypeId, u128)]) -> u32 {
     let (mut sum, mut pools) = (0_u64, 0_u64);
-    for (kind, column) in ledger.columns().by_kind() {
+    for (kind, column) in by_node.columns().by_kind() {
         let used = match when {
-            When::Window { from, .. } if from == ledger.now() => ledger.used_now(column, row),
-            _ => ledger.used_at(row, kind, when),
+            When::Window { from, .. } if from == by_node.now() => by_node.used_now(column, row),
+            _ => by_node.used_at(row, kind, when),
         };
         let more = more.iter().find(|(known, _)| *known == kind).map_or(0, |(_, units)| *units);
         let (size, used) = (column.sizes()[row], used + more);
@@ -232,13 +237,13 @@ fn fill(ledger: &Ledger, row: usize, when: When, more: &[(TypeId, u128)]) -> u32
 }
 
 /// Raises each number to the free units of a node, now or for ever.
-fn raise((ledger, timelines): (&Ledger, &Timelines), key: Key, row: &mut [i64], lasting: bool) {
-    let Some(at) = ledger.nodes().position(key.rank()) else {
+fn raise((by_node, timelines): (&ByNode, &Timelines), key: Key, row: &mut [i64], lasting: bool) {
+    let Some(at) = by_node.nodes().position(key.rank()) else {
         return contradiction("a rank that is gone is in an order");
     };
-    for (place, (most, column)) in row.iter_mut().zip(ledger.columns().iter()).enumerate() {
+    for (place, (most, column)) in row.iter_mut().zip(by_node.columns().iter()).enumerate() {
         let now = column.free()[at];
-        let free = if lasting { timelines.lasting(ledger, at, now, place) } else { now };
+        let free = if lasting { timelines.lasting(by_node, at, now, place) } else { now };
         *most = (*most).max(clamp(free));
     }
 }
@@ -252,22 +257,22 @@ impl Ranked<'_> {
     /// Where a row stands.
     pub(crate) fn key(&self, row: usize) -> Key {
         let fill = self.kept.as_ref().map_or_else(|| self.fill(row, &[]), |kept| kept.fills[row]);
-        self.by.key(fill, self.ledger.nodes().ranks()[row])
+        self.by.key(fill, self.by_node.nodes().ranks()[row])
     }
 
     /// Where a row stands once more of it is used.
     pub(crate) fn key_with(&self, row: usize, more: &[(TypeId, u128)]) -> Key {
-        self.by.key(self.fill(row, more), self.ledger.nodes().ranks()[row])
+        self.by.key(self.fill(row, more), self.by_node.nodes().ranks()[row])
     }
 
     /// How full a row is once more of it is used.
     pub(crate) fn fill(&self, row: usize, more: &[(TypeId, u128)]) -> u32 {
-        fill(self.ledger, row, self.when, more)
+        fill(self.by_node, row, self.when, more)
     }
 
     /// The row at a key.
     pub(crate) fn row(&self, key: Key) -> Option<usize> {
-        self.ledger.nodes().position(key.rank())
+        self.by_node.nodes().position(key.rank())
     }
 
     /// The beginning of the order, if it is kept for this moment.
@@ -287,7 +292,7 @@ impl Ranked<'_> {
 
     /// Units of a type in the form that [`Ranked::next`] takes.
     pub(crate) fn need(&self, kind: TypeId, units: u64) -> (usize, i64) {
-        (self.ledger.columns().place(kind), clamp(units))
+        (self.by_node.columns().place(kind), clamp(units))
     }
 }
 

@@ -4,9 +4,9 @@
 use smallvec::SmallVec;
 
 use super::blocks::Blocks;
+use super::by_node::ByNode;
 use super::claim::free;
 use super::columns::Column;
-use super::ledger::Ledger;
 use super::tenancy::Tenancy;
 use super::timeline::Timelines;
 use crate::effort::Effort;
@@ -15,7 +15,7 @@ use crate::vertex::TypeId;
 
 /// Free units of some pools, each over a time.
 pub(crate) struct Free<'a> {
-    ledger: &'a Ledger,
+    by_node: &'a ByNode,
     timelines: &'a Timelines,
     blocks: &'a Blocks,
     effort: &'a Effort,
@@ -47,35 +47,35 @@ impl<'a> Free<'a> {
     /// Free units of some types for slots of a tenancy, each at a moment; an unknown type is
     /// `None`.
     pub(super) fn new(
-        ledger: &'a Ledger,
+        by_node: &'a ByNode,
         (timelines, blocks, effort): (&'a Timelines, &'a Blocks, &'a Effort),
         kinds: impl Iterator<Item = (Option<TypeId>, When)>,
         tenancy: Tenancy,
     ) -> Self {
         let sources = kinds
             .map(|(kind, when)| {
-                kind.map_or(Source::Nowhere, |kind| source(ledger, kind, when, tenancy))
+                kind.map_or(Source::Nowhere, |kind| source(by_node, kind, when, tenancy))
             })
             .collect();
-        Free { ledger, timelines, blocks, effort, sources }
+        Free { by_node, timelines, blocks, effort, sources }
     }
 }
 
 /// Where the free units of a type come from at a moment.
-fn source(ledger: &Ledger, kind: TypeId, when: When, tenancy: Tenancy) -> Source<'_> {
-    let Some(column) = ledger.columns().get(kind) else { return Source::Nowhere };
-    let place = || ledger.columns().place(kind);
+fn source(by_node: &ByNode, kind: TypeId, when: When, tenancy: Tenancy) -> Source<'_> {
+    let Some(column) = by_node.columns().get(kind) else { return Source::Nowhere };
+    let place = || by_node.columns().place(kind);
     match when {
         _ if tenancy != Tenancy::Shared => Source::Beside(kind, tenancy, when),
         When::Idle => Source::Idle(column.sizes()),
         When::Eventually => Source::InTheEnd(column),
         When::Best => Source::Beside(kind, tenancy, when),
-        When::Window { from, to } if from > ledger.now() => {
+        When::Window { from, to } if from > by_node.now() => {
             Source::Later(column.usable(), place(), (from, to))
         }
-        When::Window { .. } if ledger.has_to_last(when) => Source::Lasting(column.free(), place()),
+        When::Window { .. } if by_node.has_to_last(when) => Source::Lasting(column.free(), place()),
         When::Window { to, .. }
-            if ledger.calendar().first_start().is_some_and(|first| first < to) =>
+            if by_node.calendar().first_start().is_some_and(|first| first < to) =>
         {
             Source::Until(column.free(), place(), to)
         }
@@ -93,33 +93,33 @@ impl Free<'_> {
     /// Free units of one of the pools on a row.
     #[inline]
     pub(crate) fn units(&self, kind: usize, row: usize) -> u64 {
-        let (ledger, timelines) = (self.ledger, self.timelines);
+        let (by_node, timelines) = (self.by_node, self.timelines);
         match self.sources[kind] {
             Source::Nowhere => 0,
             Source::Idle(units) | Source::Now(units, _) => units[row],
-            Source::Lasting(now, column) => timelines.lasting(ledger, row, now[row], column),
+            Source::Lasting(now, column) => timelines.lasting(by_node, row, now[row], column),
             Source::Until(now, column, to) => {
-                if !ledger.has_planned(row) || now[row] == 0 {
+                if !by_node.has_planned(row) || now[row] == 0 {
                     now[row]
                 } else {
-                    timelines.get(ledger, row).during(column, ledger.now(), to, ledger.now())
+                    timelines.get(by_node, row).during(column, by_node.now(), to, by_node.now())
                 }
             }
             Source::Later(size, column, (from, to)) => {
-                if ledger.claims(row).is_empty() {
+                if by_node.claims(row).is_empty() {
                     size[row]
                 } else {
-                    timelines.get(ledger, row).during(column, from, to, ledger.now())
+                    timelines.get(by_node, row).during(column, from, to, by_node.now())
                 }
             }
             Source::InTheEnd(column) => {
-                if ledger.is_shut_for_good(row) {
+                if by_node.is_shut_for_good(row) {
                     0
                 } else {
                     free(column.usable()[row], column.endless()[row])
                 }
             }
-            Source::Beside(kind, tenancy, when) => ledger.free_beside(row, kind, tenancy, when),
+            Source::Beside(kind, tenancy, when) => by_node.free_beside(row, kind, tenancy, when),
         }
     }
 
@@ -139,6 +139,6 @@ impl Free<'_> {
             }
         }
         places.is_empty()
-            || self.blocks.have((self.ledger, self.timelines), block, &places, lasting)
+            || self.blocks.have((self.by_node, self.timelines), block, &places, lasting)
     }
 }

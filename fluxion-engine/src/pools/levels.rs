@@ -10,7 +10,7 @@ use std::cell::{Ref, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::ledger::Ledger;
+use super::by_node::ByNode;
 use super::nodes::Nodes;
 use crate::bits::Bits;
 
@@ -149,17 +149,17 @@ impl Levels {
     }
 
     /// By part and column, the units that are free now on nodes that are up.
-    pub(super) fn free_of_parts(&self, ledger: &Ledger, level: usize) -> Ref<'_, [Box<[u128]>]> {
-        self.count_changes(ledger);
+    pub(super) fn free_of_parts(&self, by_node: &ByNode, level: usize) -> Ref<'_, [Box<[u128]>]> {
+        self.count_changes(by_node);
         Ref::map(self.sums.borrow(), |sums| sums.free[level].as_slice())
     }
 
     /// Brings the sums up to date.
-    fn count_changes(&self, ledger: &Ledger) {
+    fn count_changes(&self, by_node: &ByNode) {
         let mut sums = self.sums.borrow_mut();
-        let (sums, nodes) = (&mut *sums, ledger.nodes());
+        let (sums, nodes) = (&mut *sums, by_node.nodes());
         if !sums.is_made {
-            let width = ledger.columns().iter().count();
+            let width = by_node.columns().iter().count();
             let zeros = |_: &Part| vec![0; width].into_boxed_slice();
             sums.free =
                 self.all.iter().map(|level| level.parts.iter().map(zeros).collect()).collect();
@@ -169,7 +169,7 @@ impl Levels {
         }
         for row in sums.changed.drain(..).filter_map(|rank| nodes.position(rank)) {
             let is_up = nodes.up().contains(row);
-            for (at, column) in ledger.columns().iter().enumerate() {
+            for (at, column) in by_node.columns().iter().enumerate() {
                 let free = if is_up { column.free()[row] } else { 0 };
                 let before = std::mem::replace(&mut sums.counted[at][row], free);
                 if free == before {

@@ -13,13 +13,13 @@
 //! engine begins the job or puts it off.
 
 mod blocks;
+mod by_node;
 mod calendar;
 mod claim;
 mod columns;
 mod fill;
 mod free;
 mod gains;
-mod ledger;
 pub(crate) mod levels;
 mod nodes;
 mod order;
@@ -31,11 +31,11 @@ use std::borrow::Cow;
 use std::cell::Ref;
 use std::sync::Arc;
 
+pub(crate) use by_node::ByNode;
 pub use claim::{Amounts, PoolUse, SlotShape};
 pub(crate) use claim::{COUNT_MAX, Claim, Lot};
 pub(crate) use fill::{FULL, Ranked, Units};
 pub(crate) use free::Free;
-pub(crate) use ledger::Ledger;
 pub(crate) use order::{Cursor, Key};
 pub(crate) use outlook::Sought;
 pub use tenancy::Tenancy;
@@ -56,12 +56,12 @@ use crate::sound::contradiction;
 use crate::time::{End, When};
 use crate::vertex::{TypeId, VertexId};
 
-/// The pools of all nodes: the ledger of claims, and indexes over it, which are brought up to date
+/// The pools of all nodes: the claims by node, and indexes over them, which are brought up to date
 /// when they are read.
 #[derive(Debug, Clone, Default)]
 pub struct Pools {
-    ledger: Ledger,
-    /// How many columns the ledger had when the indexes were made.
+    by_node: ByNode,
+    /// How many columns there were when the indexes were made.
     width: usize,
     /// Rows that constraints admit.
     pub(crate) admitted: Admitted,
@@ -84,7 +84,7 @@ pub struct Pools {
 impl Pools {
     /// Number of nodes.
     pub fn len(&self) -> usize {
-        self.ledger.nodes().len()
+        self.by_node.nodes().len()
     }
 
     /// No nodes.
@@ -94,27 +94,27 @@ impl Pools {
 
     /// The ranks of all nodes, ascending; a position here is a row everywhere.
     pub fn ranks(&self) -> &[u32] {
-        self.ledger.nodes().ranks()
+        self.by_node.nodes().ranks()
     }
 
     /// The row of a rank.
     pub fn position(&self, rank: u32) -> Option<usize> {
-        self.ledger.nodes().position(rank)
+        self.by_node.nodes().position(rank)
     }
 
     /// The node vertices, row by row.
     pub(crate) fn vertices(&self) -> &[VertexId] {
-        self.ledger.nodes().vertices()
+        self.by_node.nodes().vertices()
     }
 
     /// The rows with ranks in one of these ranges.
     pub(crate) fn rows_of(&self, ranges: &[(u32, u32)]) -> Bits {
-        self.ledger.nodes().rows_of(ranges)
+        self.by_node.nodes().rows_of(ranges)
     }
 
     /// The claims of all nodes.
-    pub(crate) fn ledger(&self) -> &Ledger {
-        &self.ledger
+    pub(crate) fn by_node(&self) -> &ByNode {
+        &self.by_node
     }
 
     /// Forgets the indexes that matches make of claims and sizes: each is made again when it
@@ -129,7 +129,7 @@ impl Pools {
 
     /// Adds a node. Returns its row.
     pub(crate) fn insert_row(&mut self, rank: u32, vertex: VertexId, up: bool) -> usize {
-        let row = self.ledger.insert_row(rank, vertex, up);
+        let row = self.by_node.insert_row(rank, vertex, up);
         self.admitted.forget();
         self.timelines.insert(row);
         self.blocks.forget();
@@ -143,24 +143,24 @@ impl Pools {
     /// Removes a node, and returns the claims there, which hold nothing any more.
     pub(crate) fn remove_row(&mut self, row: usize) -> Arc<Vec<Claim>> {
         self.admitted.forget();
-        self.fills.remove_row(&self.ledger, &self.timelines, row);
+        self.fills.remove_row(&self.by_node, &self.timelines, row);
         self.levels.remove_row(row, self.ranks()[row]);
         self.outlook.forget();
         self.timelines.remove(row);
         self.blocks.forget();
-        self.ledger.remove_row(row)
+        self.by_node.remove_row(row)
     }
 
     /// The vertices of nodes have other numbers.
     pub(crate) fn renumber(&mut self, to: impl Fn(VertexId) -> VertexId) {
-        self.ledger.renumber(to);
+        self.by_node.renumber(to);
     }
 
     /// Marks a node up or down.
     pub(crate) fn set_up(&mut self, row: usize, up: bool) {
         let rank = self.ranks()[row];
         self.levels.note(rank);
-        self.ledger.set_up(row, up);
+        self.by_node.set_up(row, up);
         if up {
             self.gains.note(rank);
         }
@@ -168,14 +168,14 @@ impl Pools {
 
     /// `usable` of the units are on vertices that are not marked as down themselves.
     pub(crate) fn set_size(&mut self, row: usize, kind: TypeId, size: u64, usable: u64) {
-        self.ledger.set_size(row, kind, size, usable);
+        self.by_node.set_size(row, kind, size, usable);
         self.changed(row);
         self.gains.note(self.ranks()[row]);
     }
 
     /// Notes that the free units of a row, now or later, have changed.
     fn changed(&mut self, row: usize) {
-        let width = self.ledger.columns().len();
+        let width = self.by_node.columns().len();
         if self.width != width {
             // Rows of the orders and of the maxima have a number per column, and so has each step
             // of a timeline.
@@ -185,7 +185,7 @@ impl Pools {
             self.timelines.forget_all();
             self.blocks.forget();
         }
-        let rank = self.ledger.nodes().ranks()[row];
+        let rank = self.by_node.nodes().ranks()[row];
         self.fills.note(rank);
         self.levels.note(rank);
         self.timelines.forget(row);
@@ -195,7 +195,7 @@ impl Pools {
 
     /// The place of a type among the columns; `None`: no node ever had such a pool.
     pub(crate) fn column_of(&self, kind: TypeId) -> Option<usize> {
-        let columns = self.ledger.columns();
+        let columns = self.by_node.columns();
         columns.get(kind).map(|_| columns.place(kind))
     }
 
@@ -206,7 +206,7 @@ impl Pools {
             let part = Part::Slots(Arc::clone(shape));
             self.add(*row, Claim { job, part, count: *count, start, end, planned });
         }
-        self.ledger.list(rows.iter().map(|(row, _)| *row), (start, end), planned);
+        self.by_node.list(rows.iter().map(|(row, _)| *row), (start, end), planned);
     }
 
     /// Gives the whole node to a job, whether or not it is free.
@@ -218,25 +218,25 @@ impl Pools {
         planned: bool,
     ) {
         self.add(row, Claim { job, part: Part::Node, count: 1, start, end, planned });
-        self.ledger.list(std::iter::once(row), (start, end), planned);
+        self.by_node.list(std::iter::once(row), (start, end), planned);
     }
 
     fn add(&mut self, row: usize, claim: Claim) {
-        self.ledger.add(row, claim);
+        self.by_node.add(row, claim);
         self.changed(row);
     }
 
     /// Gives back `count` of these slots on a node, of which there must be that many.
     pub(crate) fn release(&mut self, row: usize, lot: &Lot<'_>, mut count: u64) {
         self.gains.note(self.ranks()[row]);
-        let mut at = self.ledger.claims(row).len();
+        let mut at = self.by_node.claims(row).len();
         while at > 0 && count > 0 {
             at -= 1;
-            let claim = &self.ledger.claims(row)[at];
+            let claim = &self.by_node.claims(row)[at];
             if claim.is_of(lot) {
                 let part = claim.count.min(count);
                 count -= part;
-                self.ledger.reduce(row, at, part);
+                self.by_node.reduce(row, at, part);
             }
         }
         self.changed(row);
@@ -249,21 +249,21 @@ impl Pools {
     pub(crate) fn release_node(&mut self, row: usize, job: u64, start: i64) {
         let is_it =
             |claim: &Claim| claim.job == job && claim.start == start && claim.slot().is_none();
-        if let Some(at) = self.ledger.claims(row).iter().position(is_it) {
+        if let Some(at) = self.by_node.claims(row).iter().position(is_it) {
             self.gains.note(self.ranks()[row]);
-            self.ledger.remove(row, at);
+            self.by_node.remove(row, at);
             self.changed(row);
         }
     }
 
     /// Moves the present forward. The caller begins planned claims, or puts them off.
     pub(crate) fn advance(&mut self, now: i64) {
-        self.ledger.advance(now);
+        self.by_node.advance(now);
     }
 
     /// These planned slots count on a node from now on.
     pub(crate) fn begin(&mut self, row: usize, lot: &Lot<'_>) {
-        if self.ledger.begin(row, lot) {
+        if self.by_node.begin(row, lot) {
             self.changed(row);
         }
     }
@@ -271,7 +271,7 @@ impl Pools {
     /// These planned slots begin on a node, and end, later by `seconds`.
     pub(crate) fn put_off(&mut self, row: usize, lot: &Lot<'_>, seconds: i64) {
         self.gains.note(self.ranks()[row]);
-        if self.ledger.put_off(row, lot, seconds) {
+        if self.by_node.put_off(row, lot, seconds) {
             self.changed(row);
         }
     }
@@ -284,22 +284,22 @@ impl Pools {
         tenancy: Tenancy,
     ) -> Free<'_> {
         let indexes = (&self.timelines, &self.blocks, &self.effort);
-        Free::new(&self.ledger, indexes, kinds, tenancy)
+        Free::new(&self.by_node, indexes, kinds, tenancy)
     }
 
     /// Rows by their fill at a moment, for slots of a tenancy.
     pub(crate) fn ranked(&self, by: ByFill, when: When, tenancy: Tenancy) -> Ranked<'_> {
-        self.fills.ranked((&self.ledger, &self.timelines), by, when, tenancy)
+        self.fills.ranked((&self.by_node, &self.timelines), by, when, tenancy)
     }
 
     /// Units free of a node from now on for slots that share.
     pub(crate) fn timeline(&self, row: usize) -> &Timeline {
-        self.timelines.get(&self.ledger, row)
+        self.timelines.get(&self.by_node, row)
     }
 
     /// Units free of a node from now on for slots of a tenancy.
     pub(crate) fn timeline_beside(&self, row: usize, tenancy: Tenancy) -> Cow<'_, Timeline> {
-        self.timelines.beside(&self.ledger, row, tenancy)
+        self.timelines.beside(&self.by_node, row, tenancy)
     }
 
     /// The earliest instant at which the reservation of a job could start if it were made again,
@@ -310,12 +310,12 @@ impl Pools {
         planned: (i64, usize),
         how: (u64, bool),
     ) -> Option<(i64, Vec<(usize, u64)>)> {
-        self.outlook.look(&self.ledger, sought, planned, how)
+        self.outlook.look(&self.by_node, sought, planned, how)
     }
 
     /// Puts a row into a part of a level, and out of the one that it was in; `None`: into none.
     pub(crate) fn set_part(&mut self, row: usize, level: &str, part: Option<&str>) {
-        if self.levels.set_part(self.ledger.nodes(), row, level, part) {
+        if self.levels.set_part(self.by_node.nodes(), row, level, part) {
             self.gains.note(self.ranks()[row]);
         }
     }
@@ -332,12 +332,12 @@ impl Pools {
 
     /// By part and column, the units that are free now on nodes that are up.
     pub(crate) fn free_of_parts(&self, level: usize) -> Ref<'_, [Box<[u128]>]> {
-        self.levels.free_of_parts(&self.ledger, level)
+        self.levels.free_of_parts(&self.by_node, level)
     }
 
     /// Forgets all claims, to be added again.
     pub(crate) fn clear(&mut self) {
-        self.ledger.clear();
+        self.by_node.clear();
         self.timelines.forget_all();
         self.forget_indexes();
     }
@@ -346,13 +346,16 @@ impl Pools {
 /// Everything that follows from claims, as text.
 #[cfg(test)]
 pub(crate) fn derived(pools: &Pools) -> String {
-    let mut text = ledger::derived(&pools.ledger);
+    let mut text = by_node::derived(&pools.by_node);
     for row in 0..pools.len() {
         let mut claims: Vec<String> =
-            pools.ledger.claims(row).iter().map(|claim| format!("{claim:?}")).collect();
+            pools.by_node.claims(row).iter().map(|claim| format!("{claim:?}")).collect();
         claims.sort_unstable();
         // The steps of free units are kept where no claim has changed.
-        text.extend([format!("\n{row}: {claims:?} {:?}", pools.timelines.get(&pools.ledger, row))]);
+        text.extend([format!(
+            "\n{row}: {claims:?} {:?}",
+            pools.timelines.get(&pools.by_node, row)
+        )]);
     }
     text
 }

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use smallvec::SmallVec;
 
+use super::by_node::ByNode;
 use super::claim::{Amounts, Claim, free};
-use super::ledger::Ledger;
 use super::tenancy::Tenancy;
 use crate::bits::Bits;
 use crate::time::End;
@@ -70,15 +70,15 @@ impl Outlook {
     /// `None`: there is none, or others plan something too.
     pub(super) fn look(
         &mut self,
-        ledger: &Ledger,
+        by_node: &ByNode,
         sought: Sought,
         (starts, claims): (i64, usize),
         (wanted, descends): (u64, bool),
     ) -> Option<(i64, Vec<(usize, u64)>)> {
-        if !ledger.calendar().has_only(starts, claims) {
+        if !by_node.calendar().has_only(starts, claims) {
             return None;
         }
-        let rows = ledger.nodes().len();
+        let rows = by_node.nodes().len();
         let known = self.0.take().filter(|known| known.sought.is_but_for_rows(&sought));
         let mut known = known.unwrap_or_else(|| {
             Box::new(Known {
@@ -89,13 +89,13 @@ impl Outlook {
             })
         });
         known.use_rows(sought.rows);
-        look_again(ledger, &mut known);
+        look_again(by_node, &mut known);
         // Work past its end is there now, and gone in the next second.
         let found = known.first(wanted).map(|first| match first {
-            i64::MIN => (ledger.now(), known.rows_at(i64::MIN, wanted, descends)),
+            i64::MIN => (by_node.now(), known.rows_at(i64::MIN, wanted, descends)),
             _ => (
-                first.max(ledger.now() + 1),
-                known.rows_at(first.max(ledger.now() + 1), wanted, descends),
+                first.max(by_node.now() + 1),
+                known.rows_at(first.max(by_node.now() + 1), wanted, descends),
             ),
         });
         self.0 = Some(known);
@@ -104,10 +104,10 @@ impl Outlook {
 }
 
 /// Brings the rows up to date that have changed.
-fn look_again(ledger: &Ledger, known: &mut Known) {
-    for row in std::mem::replace(&mut known.changed, Bits::empty(ledger.nodes().len())).iter() {
+fn look_again(by_node: &ByNode, known: &mut Known) {
+    for row in std::mem::replace(&mut known.changed, Bits::empty(by_node.nodes().len())).iter() {
         let steps = if known.sought.rows.contains(row) {
-            steps(ledger, row, &known.sought)
+            steps(by_node, row, &known.sought)
         } else {
             Steps::new()
         };
@@ -130,9 +130,9 @@ fn look_again(ledger: &Ledger, known: &mut Known) {
 }
 
 /// When a row has room for how many slots more, beside all but the job itself.
-fn steps(ledger: &Ledger, row: usize, sought: &Sought) -> Steps {
+fn steps(by_node: &ByNode, row: usize, sought: &Sought) -> Steps {
     let mut others: SmallVec<[&Claim; 4]> =
-        ledger.claims(row).iter().filter(|claim| claim.job != sought.job).collect();
+        by_node.claims(row).iter().filter(|claim| claim.job != sought.job).collect();
     others.sort_unstable_by_key(|claim| claim.last());
     let sum = |kind| others.iter().map(|claim| claim.units(kind)).sum::<u128>();
     let mut used: SmallVec<[u128; 4]> = sought.needs.iter().map(|(kind, _)| sum(*kind)).collect();
@@ -155,7 +155,7 @@ fn steps(ledger: &Ledger, row: usize, sought: &Sought) -> Steps {
         }
         let of_each = sought.needs.iter().zip(&used);
         let rooms =
-            of_each.map(|((kind, amount), used)| free(ledger.usable(row, *kind), *used) / amount);
+            of_each.map(|((kind, amount), used)| free(by_node.usable(row, *kind), *used) / amount);
         let slots = rooms.min().unwrap_or(0).min(sought.cap);
         if slots > before {
             steps.push((at, slots - before));

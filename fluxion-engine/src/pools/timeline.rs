@@ -6,8 +6,8 @@ use std::cell::OnceCell;
 
 use smallvec::{SmallVec, smallvec};
 
+use super::by_node::ByNode;
 use super::claim::{Claim, free};
-use super::ledger::Ledger;
 use super::tenancy::Tenancy;
 use crate::sound::contradiction;
 use crate::time::End;
@@ -70,38 +70,38 @@ impl Timelines {
     }
 
     /// Units free of a node from now on for slots that share.
-    pub(super) fn get(&self, ledger: &Ledger, row: usize) -> &Timeline {
-        self.0[row].get_or_init(|| Box::new(Timeline::of(ledger, row, Tenancy::Shared)))
+    pub(super) fn get(&self, by_node: &ByNode, row: usize) -> &Timeline {
+        self.0[row].get_or_init(|| Box::new(Timeline::of(by_node, row, Tenancy::Shared)))
     }
 
     /// Units free of a node from now on for slots of a tenancy.
     pub(super) fn beside(
         &self,
-        ledger: &Ledger,
+        by_node: &ByNode,
         row: usize,
         tenancy: Tenancy,
     ) -> Cow<'_, Timeline> {
         match tenancy {
-            Tenancy::Shared => Cow::Borrowed(self.get(ledger, row)),
-            Tenancy::Alone(_) | Tenancy::Guest => Cow::Owned(Timeline::of(ledger, row, tenancy)),
+            Tenancy::Shared => Cow::Borrowed(self.get(by_node, row)),
+            Tenancy::Alone(_) | Tenancy::Guest => Cow::Owned(Timeline::of(by_node, row, tenancy)),
         }
     }
 
     /// The units of a column that stay free; `now` are free now.
     #[inline]
-    pub(super) fn lasting(&self, ledger: &Ledger, row: usize, now: u64, column: usize) -> u64 {
-        if ledger.has_planned(row) { self.get(ledger, row).least(column) } else { now }
+    pub(super) fn lasting(&self, by_node: &ByNode, row: usize, now: u64, column: usize) -> u64 {
+        if by_node.has_planned(row) { self.get(by_node, row).least(column) } else { now }
     }
 }
 
 impl Timeline {
-    fn of(ledger: &Ledger, row: usize, tenancy: Tenancy) -> Self {
-        let columns: SmallVec<[(TypeId, u64, u128); 4]> = (ledger.columns().by_kind())
+    fn of(by_node: &ByNode, row: usize, tenancy: Tenancy) -> Self {
+        let columns: SmallVec<[(TypeId, u64, u128); 4]> = (by_node.columns().by_kind())
             .map(|(kind, column)| (kind, column.usable()[row], column.used()[row]))
             .collect();
         // Ends come before starts of the same instant: there is no second at which both count.
         let mut events: Vec<(i64, bool, &Claim)> = Vec::new();
-        for claim in ledger.claims(row) {
+        for claim in by_node.claims(row) {
             if claim.planned {
                 events.push((claim.start, true, claim));
             }
@@ -112,7 +112,7 @@ impl Timeline {
         events.sort_unstable_by_key(|(at, begins, _)| (*at, *begins));
         let width = columns.len();
         let mut used: SmallVec<[u128; 4]> = columns.iter().map(|(_, _, used)| *used).collect();
-        let mut in_the_way = ledger
+        let mut in_the_way = by_node
             .claims(row)
             .iter()
             .filter(|claim| !claim.planned && !claim.suits(tenancy))

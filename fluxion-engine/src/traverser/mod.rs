@@ -92,7 +92,7 @@ impl<'a> Instants<'a> {
         if !graph.has_pool_types() {
             return Instants { planner, listed: Vec::new() };
         }
-        let mut listed = graph.pools.ledger().ends();
+        let mut listed = graph.pools.by_node().ends();
         listed.extend(planner.into_iter().flat_map(|planner| planner.instants_after(now)));
         listed.sort_unstable();
         listed.dedup();

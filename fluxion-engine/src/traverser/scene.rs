@@ -116,7 +116,7 @@ impl Scene<'_> {
                 .graph
                 .rows_within(vertex)
                 .iter()
-                .all(|row| self.graph.pools.ledger().is_idle(*row, window.from, window.to))
+                .all(|row| self.graph.pools.by_node().is_idle(*row, window.from, window.to))
     }
 
     /// Free units of a pool type on a node; `None` where the type is no pool there.

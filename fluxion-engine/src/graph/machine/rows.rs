@@ -47,7 +47,7 @@ impl Graph {
                 self.arena.set_size(*id, if at == 0 { size } else { 0 });
             }
         }
-        let before = self.pools.ledger().size(row, type_id);
+        let before = self.pools.by_node().size(row, type_id);
         // The first stands for all of them also where it is marked as down.
         let is_up = pools.first().is_none_or(|first| self.is_marked_up(*first));
         self.pools.set_size(row, type_id, size, if is_up { size } else { 0 });
@@ -191,8 +191,8 @@ fn change_size(
     size: impl FnOnce(u64) -> u64,
     usable: impl FnOnce(u64) -> u64,
 ) {
-    let ledger = graph.pools.ledger();
-    let (size, usable) = (size(ledger.size(row, kind)), usable(ledger.usable(row, kind)));
+    let by_node = graph.pools.by_node();
+    let (size, usable) = (size(by_node.size(row, kind)), usable(by_node.usable(row, kind)));
     graph.pools.set_size(row, kind, size, usable);
 }
 

@@ -111,7 +111,7 @@ impl Sweep<'_> {
         mut attempt: impl FnMut(i64, Vec<Bits>) -> Option<T>,
     ) -> Option<T> {
         let pools = self.pools;
-        let mut instants = pools.ledger().ends_with_ranks().peekable();
+        let mut instants = pools.by_node().ends_with_ranks().peekable();
         while let Some((at, ranks)) = instants.next_if(|(at, _)| *at <= from) {
             self.look_at_all(ranks, at);
         }

@@ -70,7 +70,7 @@ fn search_exactly(
     #[cfg(test)]
     crate::effort::count_search();
     let when = match start {
-        Start::At(at) if graph.pools.ledger().plans() && request.has_several_holds() => {
+        Start::At(at) if graph.pools.by_node().plans() && request.has_several_holds() => {
             return search_by_holds(request, graph, at, usable, policy);
         }
         Start::At(from) => When::Window { from, to: request.longest().until(from) },

@@ -71,7 +71,7 @@ pub(crate) fn soonest(
     let effort = &graph.pools.effort;
     let begun = effort.spent();
     // Where nothing begins later, resources only come free.
-    let may_bisect = request.shapes.len() > 1 && !graph.pools.ledger().plans();
+    let may_bisect = request.shapes.len() > 1 && !graph.pools.by_node().plans();
     let mut ever = None;
     let stop = sweep.find(from, |at, rows| {
         if let Some(found) = places.at(at, &usable.within(&rows)) {
@@ -93,7 +93,7 @@ pub(crate) fn soonest(
         Some(Stop::Found(found)) => Ok(found),
         Some(Stop::Not(why)) => Err(why),
         Some(Stop::Bisect(after)) => {
-            let ends = graph.pools.ledger().ends();
+            let ends = graph.pools.by_node().ends();
             let instants = &ends[ends.partition_point(|end| *end <= after)..];
             first_that_fits(instants, |at| places.at(at, usable)).ok_or(NotSoon::NoInstant)
         }

@@ -27,7 +27,7 @@ pub(super) fn by_tightness(
     let pools = moment.pools;
     let Some(demand) = demand(request, rule) else { return Vec::new() };
     let is_counted =
-        moment.start == Start::At(pools.ledger().now()) && request.tenancy == Tenancy::Shared;
+        moment.start == Start::At(pools.by_node().now()) && request.tenancy == Tenancy::Shared;
     let mut parts: Vec<(u128, usize)> = if is_counted {
         let places: Option<Vec<usize>> =
             demand.iter().map(|(kind, _)| pools.column_of(*kind)).collect();
@@ -87,7 +87,7 @@ fn times_later(
     };
     let free = pools.free(demand.iter().map(|(kind, _)| (Some(*kind), when)), tenancy);
     let counts =
-        |row: &usize| moment.start == Start::Idle || pools.ledger().nodes().up().contains(*row);
+        |row: &usize| moment.start == Start::Idle || pools.by_node().nodes().up().contains(*row);
     let rows: Vec<usize> = pools.rows_of_part(level, part).filter(counts).collect();
     let sum = |kind: usize| rows.iter().map(|row| u128::from(free.units(kind, *row))).sum();
     times((0..demand.len()).map(sum), demand)

@@ -16,7 +16,7 @@ use crate::vertex::{TypeId, VertexId};
 
 /// The claims of all nodes.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct ByNode {
     nodes: Nodes,
     /// Copies share those of the rows that have not changed since.
     claims: Vec<Arc<Vec<Claim>>>,
@@ -40,7 +40,7 @@ struct Shut {
     for_good: u64,
 }
 
-impl Ledger {
+impl ByNode {
     /// The nodes, by row.
     #[inline]
     pub(crate) fn nodes(&self) -> &Nodes {
@@ -293,14 +293,14 @@ impl Ledger {
 
 /// Everything that follows from claims, as text.
 #[cfg(test)]
-pub(super) fn derived(ledger: &Ledger) -> String {
-    let calendar = ledger.calendar();
+pub(super) fn derived(by_node: &ByNode) -> String {
+    let calendar = by_node.calendar();
     let mut ends: Vec<(i64, Vec<u32>)> = calendar
         .ends()
         .map(|(end, ranks)| {
             let ends_then = |rank: &u32| {
-                ledger.nodes.position(*rank).is_some_and(|row| {
-                    ledger.claims(row).iter().any(|claim| claim.end.instant() == end)
+                by_node.nodes.position(*rank).is_some_and(|row| {
+                    by_node.claims(row).iter().any(|claim| claim.end.instant() == end)
                 })
             };
             let mut ranks: Vec<u32> = ranks.iter().copied().filter(ends_then).collect();
@@ -310,7 +310,7 @@ pub(super) fn derived(ledger: &Ledger) -> String {
         })
         .collect();
     ends.sort_unstable();
-    let columns: Vec<_> = ledger
+    let columns: Vec<_> = by_node
         .columns
         .iter()
         .map(|column| (column.used(), column.free(), column.endless()))
@@ -318,6 +318,6 @@ pub(super) fn derived(ledger: &Ledger) -> String {
     let starts = calendar.starts();
     format!(
         "{:?} {:?} {:?} {starts:?} {ends:?} {columns:?}",
-        ledger.planned, ledger.exclusive, ledger.shut
+        by_node.planned, by_node.exclusive, by_node.shut
     )
 }

@@ -1,13 +1,13 @@
 //! Questions about the claims of nodes.
 
-use super::Ledger;
+use super::ByNode;
 use crate::pools::claim::{Claim, PoolUse, free};
 use crate::pools::columns::Column;
 use crate::pools::tenancy::Tenancy;
 use crate::time::When;
 use crate::vertex::TypeId;
 
-impl Ledger {
+impl ByNode {
     /// A pool's size; 0 if there is none.
     pub(crate) fn size(&self, row: usize, kind: TypeId) -> u64 {
         self.columns().get(kind).map_or(0, |column| column.sizes()[row])

@@ -5,13 +5,10 @@
 //! ([`Book::rebuild`](super::Book::rebuild)). Copies of a book share the claims of each job that
 //! neither side has changed, and the end of a trial restores them; the indexes follow.
 
-use std::sync::Arc;
-
 use smallvec::SmallVec;
 
-use crate::pools::{Lot, SlotShape};
+use crate::pools::Slots;
 use crate::schedule::Touch;
-use crate::time::End;
 use crate::vertex::VertexId;
 
 /// Few jobs are on more than a handful of nodes.
@@ -22,53 +19,6 @@ pub(crate) type Ranks = SmallVec<[u32; 4]>;
 pub(crate) struct Claims {
     vertices: Vec<Touch>,
     slots: Vec<Slots>,
-}
-
-/// Slots of one shape on nodes, with times of their own.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Slots {
-    pub(crate) shape: Arc<SlotShape>,
-    /// When they are taken, and given back.
-    pub(crate) times: (i64, End),
-    /// True if they have not begun.
-    pub(crate) planned: bool,
-    /// Ranks with how many slots are there, ascending. A rank is named as often as it was granted.
-    on: SmallVec<[(u32, u64); 2]>,
-}
-
-impl Slots {
-    /// Slots on these ranks, in any order.
-    pub(super) fn new(
-        shape: Arc<SlotShape>,
-        times: (i64, End),
-        planned: bool,
-        on: impl IntoIterator<Item = (u32, u64)>,
-    ) -> Self {
-        let mut on: SmallVec<[(u32, u64); 2]> = on.into_iter().collect();
-        if !on.is_sorted_by_key(|(rank, _)| *rank) {
-            on.sort_by_key(|(rank, _)| *rank);
-        }
-        Slots { shape, times, planned, on }
-    }
-
-    /// Ranks with how many slots are there, ascending.
-    pub(crate) fn on(&self) -> &[(u32, u64)] {
-        &self.on
-    }
-
-    /// The same slots as the index over nodes has them.
-    pub(super) fn lot(&self, job: u64) -> Lot<'_> {
-        Lot { job, shape: &self.shape, times: self.times, planned: self.planned }
-    }
-
-    fn has_rank(&self, rank: u32) -> bool {
-        self.on.binary_search_by_key(&rank, |(rank, _)| *rank).is_ok()
-    }
-
-    /// The same slots on none of their ranks.
-    fn elsewhere(&self) -> Self {
-        Slots { on: SmallVec::new(), shape: Arc::clone(&self.shape), ..*self }
-    }
 }
 
 impl Claims {

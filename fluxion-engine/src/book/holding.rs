@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Book;
-use super::claims::Slots;
 use super::job::{Job, JobInfo, JobMode, no_job};
 use crate::Error;
 use crate::graph::VertexId;
 use crate::jobspec::Jobspec;
-use crate::pools::SlotShape;
+use crate::pools::{SlotShape, Slots};
 use crate::schedule::{Term, Touch};
 use crate::time::{End, WINDOW_SECONDS};
 use crate::traverser::Selection;

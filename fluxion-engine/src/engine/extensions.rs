@@ -2,16 +2,14 @@
 //! that change size.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{self, MapAccess, Unexpected, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::Engine;
 use super::elastic::compact;
 use crate::book::job::no_job;
 use crate::pools::{Amounts, COUNT_MAX, SlotShape, Tenancy};
-use crate::time::End;
+use crate::readers::slots::{EndText, UnitsByType};
 use crate::{Error, idset};
 
 /// Slots to put on a node, whether or not they fit.
@@ -23,82 +21,11 @@ struct Charge<'a> {
     rank: u32,
     count: u64,
     #[serde(borrow)]
-    with: ChargeAmounts<'a>,
-    end: ChargeEnd,
+    with: UnitsByType<'a>,
+    end: EndText,
     tenant: Option<u64>,
     #[serde(default)]
     guest: bool,
-}
-
-/// Units by type, in no order; of a type that is named twice the last.
-struct ChargeAmounts<'a>(Vec<(Cow<'a, str>, u64)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for ChargeAmounts<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Amounts;
-
-        impl<'de> Visitor<'de> for Amounts {
-            type Value = ChargeAmounts<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("units by type")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut amounts: Vec<(Cow<'de, str>, u64)> = Vec::new();
-                while let Some(Text(kind)) = map.next_key()? {
-                    let amount = map.next_value()?;
-                    match amounts.iter_mut().find(|(known, _)| *known == kind) {
-                        Some((_, known)) => *known = amount,
-                        None => amounts.push((kind, amount)),
-                    }
-                }
-                Ok(ChargeAmounts(amounts))
-            }
-        }
-
-        deserializer.deserialize_map(Amounts)
-    }
-}
-
-/// A text that is borrowed if it stands in the JSON as it is.
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-struct ChargeEnd(End);
-
-impl<'de> Deserialize<'de> for ChargeEnd {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Ends;
-
-        impl Visitor<'_> for Ends {
-            type Value = ChargeEnd;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(r#"a second, "eventually" or "never""#)
-            }
-
-            fn visit_i64<E: de::Error>(self, second: i64) -> Result<ChargeEnd, E> {
-                Ok(ChargeEnd(End::At(second)))
-            }
-
-            fn visit_u64<E: de::Error>(self, second: u64) -> Result<ChargeEnd, E> {
-                let second = i64::try_from(second)
-                    .map_err(|_| E::invalid_value(Unexpected::Unsigned(second), &self))?;
-                Ok(ChargeEnd(End::At(second)))
-            }
-
-            fn visit_str<E: de::Error>(self, word: &str) -> Result<ChargeEnd, E> {
-                match word {
-                    "eventually" => Ok(ChargeEnd(End::Eventually)),
-                    "never" => Ok(ChargeEnd(End::Never)),
-                    _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
-                }
-            }
-        }
-
-        deserializer.deserialize_any(Ends)
-    }
 }
 
 impl Engine {
@@ -133,7 +60,7 @@ impl Engine {
         }
         needs.sort_unstable();
         let slot = self.memo.shape(SlotShape { label: charge.label.into(), needs, tenancy });
-        let ChargeEnd(end) = charge.end;
+        let EndText(end) = charge.end;
         self.book.open_charged(id);
         self.book.claim(&[(row, charge.count)], id, &slot, (self.now(), end));
         Ok(())

@@ -24,6 +24,7 @@ pub(crate) mod levels;
 mod nodes;
 mod order;
 mod outlook;
+mod slots;
 mod tenancy;
 mod timeline;
 
@@ -38,6 +39,7 @@ pub(crate) use fill::{FULL, Ranked, Units};
 pub(crate) use free::Free;
 pub(crate) use order::{Cursor, Key};
 pub(crate) use outlook::Sought;
+pub(crate) use slots::Slots;
 pub use tenancy::Tenancy;
 
 use blocks::Blocks;

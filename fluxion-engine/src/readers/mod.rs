@@ -6,6 +6,7 @@ mod hwloc;
 pub(crate) mod jgf;
 pub(crate) mod r;
 mod rv1exec;
+pub(crate) mod slots;
 
 pub use allowlist::Allowlist;
 

@@ -1,0 +1,81 @@
+//! Slots in documents: the words for their units and their ends.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{self, MapAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use crate::time::End;
+
+/// Units by type, in no order; of a type that is named twice the last.
+pub(crate) struct UnitsByType<'a>(pub(crate) Vec<(Cow<'a, str>, u64)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for UnitsByType<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Amounts;
+
+        impl<'de> Visitor<'de> for Amounts {
+            type Value = UnitsByType<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("units by type")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut amounts: Vec<(Cow<'de, str>, u64)> = Vec::new();
+                while let Some(Text(kind)) = map.next_key()? {
+                    let amount = map.next_value()?;
+                    match amounts.iter_mut().find(|(known, _)| *known == kind) {
+                        Some((_, known)) => *known = amount,
+                        None => amounts.push((kind, amount)),
+                    }
+                }
+                Ok(UnitsByType(amounts))
+            }
+        }
+
+        deserializer.deserialize_map(Amounts)
+    }
+}
+
+/// A text that is borrowed if it stands in the JSON as it is.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// When slots are given back: a second, "eventually" or "never".
+pub(crate) struct EndText(pub(crate) End);
+
+impl<'de> Deserialize<'de> for EndText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Ends;
+
+        impl Visitor<'_> for Ends {
+            type Value = EndText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(r#"a second, "eventually" or "never""#)
+            }
+
+            fn visit_i64<E: de::Error>(self, second: i64) -> Result<EndText, E> {
+                Ok(EndText(End::At(second)))
+            }
+
+            fn visit_u64<E: de::Error>(self, second: u64) -> Result<EndText, E> {
+                let second = i64::try_from(second)
+                    .map_err(|_| E::invalid_value(Unexpected::Unsigned(second), &self))?;
+                Ok(EndText(End::At(second)))
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<EndText, E> {
+                match word {
+                    "eventually" => Ok(EndText(End::Eventually)),
+                    "never" => Ok(EndText(End::Never)),
+                    _ => Err(E::invalid_value(Unexpected::Str(word), &self)),
+                }
+            }
+        }
+
+        deserializer.deserialize_any(Ends)
+    }
+}

@@ -203,7 +203,7 @@ fn mark_pools(graph: &Graph, marks: &mut Marks, node: VertexId, kind: TypeId, mu
 }
 
 /// Takes vertices of exclusive types with everything below them. A part that another job has is
-/// left out, as upstream does.
+/// left out, as upstream does, and so is a node on which another has units.
 fn shadow(graph: &Graph, schedule: &Schedule, marks: &mut Marks, kinds: &[TypeId], window: Window) {
     if kinds.is_empty() {
         return;
@@ -212,11 +212,22 @@ fn shadow(graph: &Graph, schedule: &Schedule, marks: &mut Marks, kinds: &[TypeId
         marks.keys().copied().filter(|vertex| kinds.contains(&graph.kind(*vertex))).collect();
     for top in tops {
         for vertex in graph.subtree(top) {
-            if schedule.is_free(vertex, window.from, window.to) {
+            let is_free = schedule.is_free(vertex, window.from, window.to);
+            if is_free && has_no_units(graph, vertex, window) {
                 mark(graph, marks, vertex).exclusive = true;
             }
         }
     }
+}
+
+/// True if no job has units of a node, or of the node of a pool, within a window.
+fn has_no_units(graph: &Graph, vertex: VertexId, window: Window) -> bool {
+    if !graph.has_pool_types() {
+        return true;
+    }
+    let node = if graph.is_pool(vertex) { graph.parent(vertex) } else { Some(vertex) };
+    let row = node.and_then(|node| graph.position_of(node));
+    row.is_none_or(|row| graph.pools.by_node().is_idle(row, window.from, window.to))
 }
 
 struct Writing<'a> {

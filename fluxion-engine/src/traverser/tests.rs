@@ -112,6 +112,25 @@ fn the_order_of_children_follows_a_graph_that_shrinks_and_grows() {
     assert!(granted(&mut engine, 2).contains("node1"));
 }
 
+/// A policy that takes whole nodes takes none on which another job has units.
+#[test]
+fn a_node_with_units_of_another_is_not_taken_whole() {
+    let mut engine = machine("lonodex", "jgf");
+    for (id, rank) in [(5, 0), (6, 1)] {
+        let charge = format!(
+            r#"{{"label":"r","rank":{rank},"count":1,"with":{{"memory":60}},"end":"never"}}"#
+        );
+        engine.charge(id, &charge).unwrap();
+    }
+    let cores = spec(&slot(1, &of("core", 1)), 0);
+    if engine.match_job(MatchOp::Allocate, &cores, 7).is_ok() {
+        let used = [0, 1].map(|rank| engine.usage(rank).unwrap().pools[0].used);
+        assert_eq!(used, [60, 60]);
+    }
+    engine.cancel(5).unwrap();
+    engine.match_job(MatchOp::Allocate, &cores, 8).unwrap();
+}
+
 #[test]
 fn units_of_a_pool_and_whole_vertices_go_together() {
     let mut engine = machine("lonode", "jgf");

@@ -93,6 +93,10 @@ limits! {
     /// An R: a value of two bytes takes some 32 bytes of memory.
     R_BYTES_MAX = 256 << 20, "bytes of R";
 
+    /// Ranks with slots in an R, shape by shape, times the types of a slot: each takes some 100
+    /// bytes.
+    SLOT_PLACES_MAX = 16 << 20, "types of slots on ranks";
+
     /// Vertices of a graph: each takes some 256 bytes (its two records, its edge, its name, and its
     /// entries in the schedule), so these are 4 GiB.
     VERTICES_MAX = (4 << 30) / 256, "vertices";

@@ -9,10 +9,11 @@ use super::job::{Job, JobInfo, JobMode, no_job};
 use crate::Error;
 use crate::graph::VertexId;
 use crate::jobspec::Jobspec;
-use crate::pools::{SlotShape, Slots};
+use crate::pools::Slots;
 use crate::schedule::{Term, Touch};
 use crate::time::{End, WINDOW_SECONDS};
 use crate::traverser::Selection;
+use crate::traverser::select::Marked;
 
 impl Book {
     /// Notes how long the match of a job took.
@@ -42,28 +43,30 @@ impl Book {
         }
     }
 
-    /// Gives slots on rows to a job, which must exist.
-    pub(crate) fn claim(
-        &mut self,
-        rows: &[(usize, u64)],
-        id: u64,
-        shape: &Arc<SlotShape>,
-        times: (i64, End),
-    ) {
-        let Some(job) = self.jobs.change(id) else { return };
-        let ranks = self.graph.pools.ranks();
-        let on = rows.iter().map(|(row, count)| (ranks[*row], *count));
-        let slots = Slots::new(Arc::clone(shape), times, times.0 > self.now, on);
-        self.graph.pools.claim(rows, &slots.lot(id));
-        job.claims.add_slots(slots);
+    /// Gives slots on nodes to a job, which must exist.
+    pub(crate) fn claim(&mut self, id: u64, slots: Slots) {
+        if self.jobs.contains(id) {
+            self.enter_rows(id, &slots);
+            if let Some(job) = self.jobs.change(id) {
+                job.claims.add_slots(slots);
+            }
+        }
     }
 
-    /// Makes a job hold the vertices of a selection. Returns those that hold less than is taken of
+    /// Makes a job hold the vertices of a selection, which it passes through only if it has some of
+    /// them for itself, or no slots. Returns those that hold less than is taken of
     /// them, because a part of the graph was removed together with the vertices of other jobs
     /// there: as upstream, this is not counted, and they are not written.
     pub(crate) fn touch(&mut self, id: u64, selection: &Selection) -> Vec<VertexId> {
         let mut unmarked = Vec::new();
         let Some(term) = self.jobs.get(id).map(|job| job.term) else { return unmarked };
+        let has = |marked: &Marked| marked.exclusive && !self.graph.is_pool(marked.vertex);
+        if self.jobs.get(id).is_some_and(|job| job.claims.has_slots())
+            && !selection.marked.iter().any(has)
+        {
+            // Units are counted by node.
+            return unmarked;
+        }
         let mut touches = Vec::with_capacity(selection.marked.len());
         for marked in &selection.marked {
             let exclusive = marked.exclusive && !self.graph.is_pool(marked.vertex);
@@ -218,11 +221,7 @@ impl Book {
             self.schedule.put_off += 1;
         }
         for slots in job.claims.slots() {
-            let lot = slots.lot(job.term.job);
-            let row =
-                |(rank, count): &(u32, u64)| Some((self.graph.pools.position(*rank)?, *count));
-            let rows: Vec<(usize, u64)> = slots.on().iter().filter_map(row).collect();
-            self.graph.pools.claim(&rows, &lot);
+            self.enter_rows(job.term.job, slots);
         }
         for touch in job.claims.vertices() {
             self.enter(job.term, touch);
@@ -245,6 +244,13 @@ impl Book {
         for slots in job.claims.slots() {
             self.leave_rows(job.term.job, slots);
         }
+    }
+
+    /// The index over nodes counts these slots of a job from now on.
+    fn enter_rows(&mut self, id: u64, slots: &Slots) {
+        let row = |(rank, count): &(u32, u64)| Some((self.graph.pools.position(*rank)?, *count));
+        let rows: Vec<(usize, u64)> = slots.on().iter().filter_map(row).collect();
+        self.graph.pools.claim(&rows, &slots.lot(id));
     }
 
     /// The index over nodes counts these slots of a job no more.

@@ -7,14 +7,29 @@ use crate::graph::{TypeId, VertexId};
 use crate::schedule::Row;
 
 impl Book {
-    /// Gives back `count` slots of a label that a job has on a row, and ends it with its last slot.
-    pub(crate) fn release_slots(&mut self, id: u64, row: usize, label: &str, count: u64) {
-        let rank = self.graph.pools.ranks()[row];
-        let taken = self.change(id).map(|job| job.claims.take_slots(rank, label, count));
-        for slots in taken.into_iter().flatten() {
-            self.leave_rows(id, &slots);
-        }
+    /// Gives back `count` slots of a label that a job has on a rank, and ends it with its last slot.
+    pub(crate) fn release_slots(&mut self, id: u64, rank: u32, label: &str, count: u64) {
+        self.give_back_slots(id, rank, label, count);
         self.drop_if_empty(id);
+    }
+
+    /// Gives back slots as far as a job has them: rank, label and number of each. True if there
+    /// were any.
+    pub(crate) fn release_some_slots(&mut self, id: u64, some: &[(u32, Box<str>, u64)]) -> bool {
+        let mut any = false;
+        for (rank, label, count) in some {
+            any |= self.give_back_slots(id, *rank, label, *count);
+        }
+        any
+    }
+
+    fn give_back_slots(&mut self, id: u64, rank: u32, label: &str, count: u64) -> bool {
+        let taken = self.change(id).map(|job| job.claims.take_slots(rank, label, count));
+        let taken = taken.unwrap_or_default();
+        for slots in &taken {
+            self.leave_rows(id, slots);
+        }
+        !taken.is_empty()
     }
 
     /// Gives back all that a job has on some ranks. True if there was anything.

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use super::Book;
 use crate::pools::derived;
-use crate::{Engine, Error, MatchOp};
+use crate::{Engine, Error, JobMode, MatchOp};
 
 /// xorshift64*: the same numbers on every machine.
 struct Random(u64);
@@ -52,19 +52,36 @@ fn document() -> String {
     format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","))
 }
 
-fn spec(random: &mut Random) -> String {
-    let what =
-        random.one(&["cpu", "cpu", "core", "node", "rack", "ssd", "memory", "cpu\",\"x\":\""]);
-    let (what, other) = if what.len() > 6 { ("cpu", true) } else { (what, false) };
-    let slot = |what: &str, label: &str, count: usize, each: usize| {
-        format!(
-            r#"{{"type":"slot","label":"{label}","count":{count},"with":[{{"type":"{what}","count":{each}}}]}}"#
-        )
-    };
-    let mut resources = slot(what, "s", 1 + random.below(2), 1 + random.below(4));
-    if other {
-        resources = format!("{resources},{}", slot("cpu", "t", 1, 1 + random.below(5)));
+/// Slots of these parts.
+fn slot(label: &str, count: &str, parts: &[(&str, usize)]) -> String {
+    let part = |(kind, count): &(&str, usize)| format!(r#"{{"type":"{kind}","count":{count}}}"#);
+    let parts: Vec<String> = parts.iter().map(part).collect();
+    format!(r#"{{"type":"slot","label":"{label}","count":{count},"with":[{}]}}"#, parts.join(","))
+}
+
+fn resources(random: &mut Random) -> String {
+    let (few, many) = (1 + random.below(2), 1 + random.below(5));
+    let within =
+        |kind: &str, with: String| format!(r#"{{"type":"{kind}","count":1,"with":[{with}]}}"#);
+    match random.below(12) {
+        0..=2 => slot("s", &few.to_string(), &[("cpu", many)]),
+        3 => slot("s", r#"{"min":1,"max":5,"operator":"+","operand":1}"#, &[("cpu", many)]),
+        4 => format!(
+            "{},{}",
+            slot("s", "1", &[("cpu", many), ("memory", 1)]),
+            slot("t", &few.to_string(), &[("cpu", few)])
+        ),
+        5 => slot("s", "1", &[("core", few)]),
+        6 => slot("s", &few.to_string(), &[("node", 1)]),
+        7 => within("node", slot("s", "1", &[("core", few), ("cpu", many)])),
+        8 => within("node", slot("s", &few.to_string(), &[("cpu", many)])),
+        9 => within("rack", slot("s", "1", &[("ssd", 1), ("node", 1)])),
+        10 => slot("s", "1", &[random.one(&[("ssd", 1), ("memory", many)])]),
+        _ => slot("s", "1", &[("rack", 1)]),
     }
+}
+
+fn spec(random: &mut Random) -> String {
     let more = random.one(&[
         r#""duration":7"#,
         r#""duration":19"#,
@@ -72,7 +89,8 @@ fn spec(random: &mut Random) -> String {
         r#""duration":30,"fluxion":{"tenant":3}"#,
     ]);
     format!(
-        r#"{{"version":1,"resources":[{resources}],"tasks":[{{"command":["a"],"slot":"s","count":{{"per_slot":1}}}}],"attributes":{{"system":{{{more}}}}}}}"#
+        r#"{{"version":1,"resources":[{}],"tasks":[{{"command":["a"],"slot":"s","count":{{"per_slot":1}}}}],"attributes":{{"system":{{{more}}}}}}}"#,
+        resources(random)
     )
 }
 
@@ -192,6 +210,75 @@ fn rebuilt_equals_kept_and_trials_leave_no_trace() {
             );
             let done: usize = (0..seeds()).map(|seed| history(&options, seed, changes)).sum();
             assert!(done > 1_000, "{options}: only {done} calls succeeded");
+        }
+    }
+}
+
+/// The mode, the times and the claims of a job, as text.
+fn of_job(book: &Book, id: u64) -> String {
+    let job = book.jobs().get(id).unwrap();
+    format!("{:?} {} {:?} {:?}", job.info.mode, job.info.at, job.term, job.claims)
+}
+
+/// Cancels a job, and takes it up again from its R: it has the same claims then, and the same R.
+fn come_back(engine: &Engine, id: u64, r: &str, what: &str) {
+    let mut engine = engine.fork();
+    let (job, all) = (of_job(engine.book(), id), indexes(engine.book()));
+    engine.cancel(id).unwrap();
+    let grant =
+        engine.update_allocate(id, r).unwrap_or_else(|error| panic!("{what}: {error}: {r}"));
+    assert_eq!(of_job(engine.book(), id), job, "{what}: {r}");
+    assert_eq!(indexes(engine.book()), all, "{what}: {r}");
+    assert_eq!(grant.r, r, "{what}");
+    if !grant.reserved {
+        let mut engine = engine.fork();
+        assert!(engine.partial_cancel(id, r).unwrap(), "{what}: {r}");
+        assert_eq!(engine.info(id).unwrap().mode, JobMode::Canceled, "{what}: {r}");
+    }
+    // Others like it come as long as there is room.
+    let is_full = (100..140).any(|other| engine.update_allocate(other, r).is_err());
+    assert!(is_full, "{what}: {r}");
+}
+
+/// Random histories on graphs with pools, and each grant of them: how many came back.
+fn grants(options: &str, seed: u64, only_slots: bool) -> usize {
+    let mut random = Random(0xD1B5_4A32_D192_ED03 ^ (seed + 1));
+    let mut engine = Engine::new(&document(), options).unwrap();
+    let mut done = 0;
+    for step in 0..60 {
+        let (id, what) =
+            (1 + random.below(9) as u64, format!("{options}, seed {seed}, step {step}"));
+        if random.below(2) == 0 {
+            let _ = call(&mut random, &mut engine);
+            continue;
+        }
+        let op = random.one(&[MatchOp::Allocate, MatchOp::AllocateOrElseReserve]);
+        let spec = spec(&mut random);
+        let Ok(grant) = engine.match_job(op, &spec, id) else { continue };
+        let claims = &engine.book().jobs().get(id).unwrap().claims;
+        if !only_slots || claims.own_vertices().next().is_none() {
+            come_back(&engine, id, &grant.r, &format!("{what}: {spec}"));
+            done += 1;
+        }
+    }
+    done
+}
+
+#[test]
+fn a_job_comes_back_from_its_r() {
+    for pools in [r#""cpu","memory""#, r#""cpu","memory","ssd""#, r#""*""#] {
+        // R_lite has words for cores and GPUs only.
+        for (policy, format, only_slots) in [
+            ("first", "rv1", false),
+            ("lonode", "rv1_shorthand", false),
+            ("hinode", "rv1_nosched", true),
+            ("lonodex", "rv1", false),
+        ] {
+            let options = format!(
+                r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"{format}","prune_filters":"ALL:core,ALL:node","pool_types":[{pools}]}}"#
+            );
+            let done: usize = (0..seeds()).map(|seed| grants(&options, seed, only_slots)).sum();
+            assert!(done > 200, "{options}: only {done} grants came back");
         }
     }
 }

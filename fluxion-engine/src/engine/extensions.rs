@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::Engine;
 use super::elastic::compact;
 use crate::book::job::no_job;
-use crate::pools::{Amounts, COUNT_MAX, SlotShape, Tenancy};
+use crate::pools::{Amounts, COUNT_MAX, SlotShape, Slots, Tenancy};
 use crate::readers::slots::{EndText, UnitsByType};
 use crate::{Error, idset};
 
@@ -42,7 +42,7 @@ impl Engine {
         let tenancy = tenancy.ok_or_else(|| {
             Error::invalid(format!("charge of job {id}: tenant and guest exclude each other"))
         })?;
-        let row = self.graph().row(charge.rank)?;
+        self.graph().row(charge.rank)?;
         let mut needs = Amounts::new();
         // Types that are new get their numbers in the order of their names.
         let mut with = charge.with.0;
@@ -62,14 +62,15 @@ impl Engine {
         let slot = self.memo.shape(SlotShape { label: charge.label.into(), needs, tenancy });
         let EndText(end) = charge.end;
         self.book.open_charged(id);
-        self.book.claim(&[(row, charge.count)], id, &slot, (self.now(), end));
+        let on = [(charge.rank, charge.count)];
+        self.book.claim(id, Slots::new(slot, (self.now(), end), false, on));
         Ok(())
     }
 
     /// Gives back `count` slots of a label that a job has on a rank. The job ends with its last
     /// slot.
     pub fn release(&mut self, id: u64, rank: u32, label: &str, count: u64) -> Result<(), Error> {
-        let row = self.graph().row(rank)?;
+        self.graph().row(rank)?;
         let job = self.book.jobs().get(id).ok_or_else(|| no_job(id))?;
         let held = job.claims.slots_on(rank, label);
         if held < count {
@@ -77,7 +78,7 @@ impl Engine {
                 "job {id}: has {held} slots {label:?} on rank {rank}, not {count}"
             )));
         }
-        self.book.release_slots(id, row, label, count);
+        self.book.release_slots(id, rank, label, count);
         Ok(())
     }
 

@@ -73,7 +73,7 @@ impl Engine {
         if emitted.is_empty() && format != MatchFormat::Rlite {
             return Ok(None);
         }
-        let about = About { starttime: 0, expiration: 0 };
+        let about = About { starttime: 0, expiration: 0, slots: &[] };
         let text = self.writer.write_all(format, self.book.graph(), &emitted, about, style)?;
         defect("vertices written");
         if text.is_empty() {

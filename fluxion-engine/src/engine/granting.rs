@@ -9,12 +9,11 @@ use super::op::{Grant, MatchOp};
 use super::sight::NOTHING_TAKEN;
 use crate::book::Book;
 use crate::book::job::{JobInfo, JobMode};
-use crate::graph::VertexId;
+use crate::graph::{Graph, VertexId};
 use crate::jobspec::Hold;
 use crate::matcher::flat;
-use crate::pools::{Amounts, SlotShape, Tenancy};
+use crate::pools::{Amounts, SlotShape, Slots, Tenancy};
 use crate::schedule::Term;
-use crate::sound::contradiction;
 use crate::time::{End, WINDOW_SECONDS};
 use crate::traverser::request::RequestLevel;
 use crate::traverser::select::{self, Marked, Units};
@@ -52,15 +51,19 @@ impl Engine {
         let format = self.options.format;
         if format == MatchFormat::Placement && matches!(found, Found::Walk(..)) {
             // That has no words for vertices, so nothing is taken.
-            self.write(format, ask, found, at, &[])?;
+            self.write(format, ask, found, (at, &[]), &[])?;
         }
-        let unmarked =
-            if op.takes() { take(&mut self.book, id, ask, found, at) } else { Vec::new() };
+        let slots = slots_of(&self.book, ask, found, at);
+        let unmarked = if op.takes() {
+            take(&mut self.book, id, ask, found, (at, slots.clone()))
+        } else {
+            Vec::new()
+        };
         let r = match (found, &ask.form) {
             (Found::Flat(picks), Form::Flat(request)) if format == MatchFormat::Placement => {
                 Ok(writer::placement(self.graph(), request, picks))
             }
-            _ => self.write(format, ask, found, at, &unmarked),
+            _ => self.write(format, ask, found, (at, &slots), &unmarked),
         };
         defect("grant written");
         // Last, since it is not looked up but remembered.
@@ -93,7 +96,7 @@ impl Engine {
         format: MatchFormat,
         ask: &Ask<'_>,
         found: &Found,
-        at: i64,
+        (at, slots): (i64, &[Slots]),
         unmarked: &[VertexId],
     ) -> Result<String, Error> {
         let label = |levels: &[RequestLevel], at: Option<usize>| {
@@ -126,7 +129,7 @@ impl Engine {
         };
         let expiration =
             if at < WINDOW_SECONDS { expiration.min(WINDOW_SECONDS) } else { expiration };
-        let about = About { starttime: at, expiration };
+        let about = About { starttime: at, expiration, slots };
         self.writer.write(format, self.book.graph(), &emitted, about, writer::WIDE)
     }
 }
@@ -148,9 +151,56 @@ fn selection_of(book: &Book, request: &flat::SlotRequest<'_>, picks: &[flat::Pic
     select::units_of(book.graph(), book.schedule(), &units)
 }
 
+/// The slots of pool units of a place.
+fn slots_of(book: &Book, ask: &Ask<'_>, found: &Found, at: i64) -> Vec<Slots> {
+    let (graph, is_planned) = (book.graph(), at > book.now());
+    match (found, &ask.form) {
+        (Found::Flat(picks), Form::Flat(request)) => {
+            let ranks = graph.pools.ranks();
+            let of_shape = |picks: &[flat::Pick]| {
+                let shape = picks[0].shape;
+                let end = end_of(request.shapes[shape].hold, at);
+                let on = picks.iter().map(|pick| (ranks[pick.row], pick.count));
+                Slots::new(request.slot(shape), (at, end), is_planned, on)
+            };
+            picks.chunk_by(|one, other| one.shape == other.shape).map(of_shape).collect()
+        }
+        (Found::Walk(selection, which), Form::Walk(requests)) => {
+            let end = end_of(ask.longest(), at);
+            let of_level = |units: &[Units]| {
+                let shape = shape_of_level(graph, &requests[*which], units[0].slot);
+                let rank = |node| u32::try_from(graph.rank(node)).ok();
+                let on = units.iter().filter_map(|units| Some((rank(units.node)?, units.count)));
+                Slots::new(Arc::new(shape), (at, end), is_planned, on)
+            };
+            selection.units.chunk_by(|one, other| one.slot == other.slot).map(of_level).collect()
+        }
+        _ => unreachable!("a place has the form of its request"),
+    }
+}
+
+/// What a slot takes of pools that a walk looked for.
+fn shape_of_level(graph: &Graph, request: &Request, slot: usize) -> SlotShape {
+    let level = &request.levels[slot];
+    let mut needs: Amounts = request
+        .of_range(&level.with)
+        .iter()
+        .filter(|part| graph.is_pool_type(graph.types().name(part.kind)))
+        .map(|part| (part.kind, part.count.min))
+        .collect();
+    needs.sort_unstable();
+    SlotShape { label: level.label.clone(), needs, tenancy: Tenancy::Shared }
+}
+
 /// Takes a place that was found. Returns the vertices that cannot be taken, as
 /// [`Book::touch`] does.
-fn take(book: &mut Book, id: u64, ask: &Ask<'_>, found: &Found, at: i64) -> Vec<VertexId> {
+fn take(
+    book: &mut Book,
+    id: u64,
+    ask: &Ask<'_>,
+    found: &Found,
+    (at, slots): (i64, Vec<Slots>),
+) -> Vec<VertexId> {
     book.takes_from_now_on(id);
     let mode = if at > book.now() { JobMode::Reserved } else { JobMode::Allocated };
     let to = at.saturating_add(seconds(ask.longest()));
@@ -161,23 +211,11 @@ fn take(book: &mut Book, id: u64, ask: &Ask<'_>, found: &Found, at: i64) -> Vec<
     defect("taking");
     book.open(id, info, term);
     let mut unmarked = Vec::new();
-    match (found, &ask.form) {
-        (Found::Flat(picks), Form::Flat(request)) => {
-            for of_shape in picks.chunk_by(|a, b| a.shape == b.shape) {
-                let slot = request.slot(of_shape[0].shape);
-                let end = end_of(request.shapes[of_shape[0].shape].hold, at);
-                let rows: Vec<(usize, u64)> =
-                    of_shape.iter().map(|pick| (pick.row, pick.count)).collect();
-                book.claim(&rows, id, &slot, (at, end));
-            }
-        }
-        (Found::Walk(selection, which), Form::Walk(requests)) => {
-            unmarked = book.touch(id, selection);
-            for units in &selection.units {
-                claim_units(book, id, &requests[*which], *units, (at, end));
-            }
-        }
-        _ => unreachable!("a place has the form of its request"),
+    for slots in slots {
+        book.claim(id, slots);
+    }
+    if let Found::Walk(selection, _) = found {
+        unmarked = book.touch(id, selection);
     }
     book.leak(id);
     book.schedule_job(id);
@@ -197,24 +235,6 @@ pub(super) fn weigh(book: &mut Book, selection: &Selection, taken: bool) {
     }
     defect("weights read");
     book.weigh(weights);
-}
-
-/// Claims slots of units that a walk has found.
-fn claim_units(book: &mut Book, id: u64, request: &Request, units: Units, times: (i64, End)) {
-    let graph = book.graph();
-    let Some(row) = graph.position_of(units.node) else {
-        return contradiction("units were found on a vertex without a row");
-    };
-    let level = &request.levels[units.slot];
-    let mut needs: Amounts = request
-        .of_range(&level.with)
-        .iter()
-        .filter(|part| graph.is_pool_type(graph.types().name(part.kind)))
-        .map(|part| (part.kind, part.count.min))
-        .collect();
-    needs.sort_unstable();
-    let slot = Arc::new(SlotShape { label: level.label.clone(), needs, tenancy: Tenancy::Shared });
-    book.claim(&[(row, units.count)], id, &slot, times);
 }
 
 /// When a job that starts at `at` gives its resources back.

@@ -21,6 +21,7 @@ pub(crate) mod report;
 mod searches;
 mod sight;
 mod status;
+mod units;
 pub(crate) mod update;
 #[cfg(test)]
 mod walks;

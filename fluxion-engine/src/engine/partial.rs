@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Engine;
+use super::units;
 use super::update::UpdateReader;
 use crate::Error;
 use crate::book::job::{Job, JobMode, no_job};
@@ -24,7 +25,9 @@ impl Engine {
             None => self.partial_cancel_with(id, r, UpdateReader::Rv1exec),
             Some(scheduling) => {
                 let reader = UpdateReader::of(&scheduling)?;
-                self.partial_cancel_with(id, &scheduling.to_string(), reader)
+                let has_pools = self.graph().has_pool_types();
+                let slots = if has_pools { slots_named(self, r)? } else { Vec::new() };
+                self.give_back_part(id, &scheduling.to_string(), reader, &slots)
             }
         }
     }
@@ -39,6 +42,17 @@ impl Engine {
         if self.book.jobs().get(id).is_none_or(|job| job.info.mode != JobMode::Allocated) {
             return Err(no_job(id));
         }
+        self.give_back_part(id, text, reader, &[])
+    }
+
+    /// Gives back what a document names, and these slots: rank, label and number of each.
+    fn give_back_part(
+        &mut self,
+        id: u64,
+        text: &str,
+        reader: UpdateReader,
+        slots: &[(u32, Box<str>, u64)],
+    ) -> Result<bool, Error> {
         // A document is read before anything is touched.
         let released = match reader {
             UpdateReader::Rv1exec => {
@@ -53,7 +67,8 @@ impl Engine {
             }
             UpdateReader::Jgf | UpdateReader::JgfShorthand => {
                 let some = held_of_graph(self, id, text)?;
-                self.book.release_vertices(id, &some)
+                let has_slots = self.book.release_some_slots(id, slots);
+                self.book.release_vertices(id, &some) || has_slots
             }
         };
         if !released {
@@ -62,17 +77,33 @@ impl Engine {
         if self.book.drop_if_empty(id) {
             return Ok(true);
         }
-        let root = self.graph().root();
-        let has_root =
-            |job: &Arc<Job>| job.claims.vertices().iter().any(|touch| touch.vertex == root);
-        // Without a mark on the root nothing is left that upstream would find.
-        let is_lost = |job: &&Arc<Job>| !job.claims.has_slots() && !has_root(job);
-        if self.book.jobs().get(id).is_some_and(|job| is_lost(&job)) {
+        let (root, has_pools) = (self.graph().root(), self.graph().has_pool_types());
+        let is_lost = |job: &Arc<Job>| {
+            let mut vertices = job.claims.vertices().iter();
+            let has_any = if has_pools {
+                job.claims.own_vertices().next().is_some()
+            } else {
+                // Without a mark on the root nothing is left that upstream would find.
+                vertices.any(|touch| touch.vertex == root)
+            };
+            !job.claims.has_slots() && !has_any
+        };
+        if self.book.jobs().get(id).is_some_and(is_lost) {
             self.book.cancel(id)?;
             return Ok(true);
         }
         Ok(false)
     }
+}
+
+/// The slots that an R names, by rank.
+fn slots_named(engine: &Engine, r: &str) -> Result<Vec<(u32, Box<str>, u64)>, Error> {
+    let mut named = Vec::new();
+    for slots in units::read(&engine.book, r, i64::MIN)? {
+        let label = &slots.shape.label;
+        named.extend(slots.on().iter().map(|(rank, count)| (*rank, label.clone(), *count)));
+    }
+    Ok(named)
 }
 
 fn ranks(text: &str) -> Result<Vec<(u32, u32)>, Error> {

@@ -7,10 +7,12 @@ use serde_json::Value;
 use super::Engine;
 use super::granting::weigh;
 use super::op::Grant;
+use super::units;
 use crate::book::job::{JobInfo, JobMode};
 use crate::book::questions;
 use crate::graph::{Graph, TypeId, VertexId};
 use crate::limits::R_BYTES_MAX;
+use crate::pools::Slots;
 use crate::readers::jgf;
 use crate::readers::r::{self, Children, Lite, Resources};
 use crate::schedule::Term;
@@ -75,16 +77,25 @@ impl Engine {
                 // The readers of recipes and topologies cannot.
                 _ => return Err(Error { reason: Reason::NotSupported, text: String::new() }),
             };
-            return self.update_or_lose(id, r, reader, 0, WINDOW_SECONDS);
+            return self.update_or_lose(id, r, reader, (0, WINDOW_SECONDS), Vec::new());
         };
-        let (at, duration) = (head.at, head.duration);
+        let times = (head.at, head.duration);
+        let slots = self.slots_of(r, head.at)?;
         match head.scheduling {
-            None => self.update_or_lose(id, r, UpdateReader::Rv1exec, at, duration),
+            None => self.update_or_lose(id, r, UpdateReader::Rv1exec, times, slots),
             Some(scheduling) => {
                 let reader = UpdateReader::of(&scheduling)?;
-                self.update_or_lose(id, &scheduling.to_string(), reader, at, duration)
+                self.update_or_lose(id, &scheduling.to_string(), reader, times, slots)
             }
         }
+    }
+
+    /// The slots of pool units that an R names; a graph without pools has none.
+    fn slots_of(&self, r: &str, at: i64) -> Result<Vec<Slots>, Error> {
+        if !self.graph().has_pool_types() {
+            return Ok(Vec::new());
+        }
+        units::read(&self.book, r, at)
     }
 
     /// As upstream's C interface: what cannot be written stays taken, and no job has it.
@@ -93,17 +104,19 @@ impl Engine {
         id: u64,
         text: &str,
         reader: UpdateReader,
-        at: i64,
-        duration: i64,
+        times: (i64, i64),
+        slots: Vec<Slots>,
     ) -> Result<Grant, Error> {
-        let Updated { grant, unwritten } =
-            self.update(id, text, reader, at, duration, JobMode::Allocated)?;
-        let Some(error) = unwritten else { return Ok(grant) };
+        let taken = self.take_up(id, (text, reader), times, JobMode::Allocated, slots)?;
+        let Some(error) = taken.unwritten else { return Ok(taken.grant) };
         self.book.lose(id);
         Err(error)
     }
 
     /// Makes a job of a document: all that it lists must be there, and free.
+    ///
+    /// It begins at second `at` and lasts for `duration` seconds. On a graph with pools it is a
+    /// reservation if `at` is later than now.
     pub fn update(
         &mut self,
         id: u64,
@@ -114,51 +127,62 @@ impl Engine {
         mode: JobMode,
     ) -> Result<Updated, Error> {
         must_be_new(self, id)?;
+        let slots = match reader {
+            UpdateReader::Rv1exec => self.slots_of(text, at)?,
+            UpdateReader::Jgf | UpdateReader::JgfShorthand => Vec::new(),
+        };
+        self.take_up(id, (text, reader), (at, duration), mode, slots)
+    }
+
+    fn take_up(
+        &mut self,
+        id: u64,
+        (text, reader): (&str, UpdateReader),
+        (at, duration): (i64, i64),
+        mode: JobMode,
+        slots: Vec<Slots>,
+    ) -> Result<Updated, Error> {
         if at < 0 || duration <= 0 || at.checked_add(duration).is_none() {
             return Err(without_a_word());
         }
         let (vertices, shown) = match reader {
-            UpdateReader::Jgf => (named(self.graph(), text, false)?, Vec::new()),
-            UpdateReader::JgfShorthand => (named(self.graph(), text, true)?, Vec::new()),
+            UpdateReader::Jgf => (named(self.graph(), text, false, &slots)?, Vec::new()),
+            UpdateReader::JgfShorthand => (named(self.graph(), text, true, &slots)?, Vec::new()),
             UpdateReader::Rv1exec => {
-                let taken = executed(self.graph(), text)?;
+                let taken = executed(self.graph(), text, &slots)?;
                 (taken.vertices, taken.shown)
             }
         };
         let to = at.saturating_add(duration);
         let to = if at < WINDOW_SECONDS { to.min(WINDOW_SECONDS) } else { to };
-        for (vertex, exclusive) in &vertices {
-            // A vertex that is only passed through may have units that others use.
-            let is_free = if *exclusive {
-                questions::is_free(&self.book, *vertex, (at, to))
-            } else {
-                self.book.schedule().is_free(*vertex, at, to)
-            };
-            if !is_free {
-                let name = self.graph().name(*vertex);
-                if *exclusive {
-                    return Err(Error::invalid(format!("can't add span into {name}.")));
-                }
-                return Err(Error::invalid(format!("update_vertex: {name} is unavailable.")));
-            }
-            if *exclusive && self.graph().is_pool(*vertex) {
-                return Err(Error::invalid(format!("{}: is a pool", self.graph().path(*vertex))));
-            }
+        let vertices = units::without_pools(self.graph(), vertices, &slots)?;
+        check_free(self, &vertices, (at, to))?;
+        units::check_free(&self.book, &slots)?;
+        let mut kinds = Vec::new();
+        // On a graph with pools others may have units of a node: R says whether it is taken whole.
+        if !self.graph().has_pool_types() {
+            kinds.extend_from_slice(self.searches.exclusive_kinds());
+            kinds.extend(self.options.policy.takes_whole_nodes().then_some(TypeId::NODE));
         }
-        let mut kinds = self.searches.exclusive_kinds().to_vec();
-        if self.options.policy.takes_whole_nodes() {
-            kinds.push(TypeId::NODE);
-        }
-        let selection = select::exactly(self.graph(), self.book.schedule(), &vertices, &kinds);
-        if selection.marked.is_empty() {
+        let units = units::of_nodes(self.graph(), &slots);
+        let selection =
+            select::exactly(self.graph(), self.book.schedule(), &vertices, &kinds, &units);
+        if selection.marked.is_empty() && slots.is_empty() {
             // As upstream, without a word: nothing would be held.
             return Err(Error { reason: Reason::Nothing, text: String::new() });
         }
+        let is_later = self.graph().has_pool_types() && at > self.now();
+        let mode = if is_later { JobMode::Reserved } else { mode };
         let reserved = mode == JobMode::Reserved;
-        let info = JobInfo { mode, at, overhead: 0.0 };
-        let end = if duration < WINDOW_SECONDS { End::At(to) } else { End::Never };
+        let ends_with_window = self.graph().has_pool_types() && to == WINDOW_SECONDS;
+        let is_endless = duration >= WINDOW_SECONDS || ends_with_window;
+        let last = slots.iter().map(|slots| slots.times.1).max_by_key(|end| end.instant());
+        let end = last.unwrap_or(if is_endless { End::Never } else { End::At(to) });
         let term = Term { job: id, from: at, to, end, reserved };
-        self.book.open(id, info, term);
+        self.book.open(id, JobInfo { mode, at, overhead: 0.0 }, term);
+        for of_shape in &slots {
+            self.book.claim(id, of_shape.clone());
+        }
         let unmarked = self.book.touch(id, &selection);
         self.book.schedule_job(id);
         let emit = |marked: &select::Marked| Emitted {
@@ -172,7 +196,7 @@ impl Engine {
         };
         let emitted: Vec<Emitted> = selection.marked.iter().map(emit).collect();
         // As upstream, which says so also where its window ends before.
-        let about = About { starttime: at, expiration: at.saturating_add(duration) };
+        let about = About { starttime: at, expiration: at.saturating_add(duration), slots: &slots };
         let format = self.options.format;
         let (r, unwritten) =
             match self.writer.write(format, self.book.graph(), &emitted, about, writer::WIDE) {
@@ -194,6 +218,30 @@ impl Engine {
     }
 }
 
+/// Fails if a job has, or will have, some of these vertices within a window.
+fn check_free(
+    engine: &Engine,
+    vertices: &[(VertexId, bool)],
+    (at, to): (i64, i64),
+) -> Result<(), Error> {
+    for (vertex, exclusive) in vertices {
+        // A vertex that is only passed through may have units that others use.
+        let is_free = if *exclusive {
+            questions::is_free(&engine.book, *vertex, (at, to))
+        } else {
+            engine.book.schedule().is_free(*vertex, at, to)
+        };
+        if !is_free {
+            let name = engine.graph().name(*vertex);
+            if *exclusive {
+                return Err(Error::invalid(format!("can't add span into {name}.")));
+            }
+            return Err(Error::invalid(format!("update_vertex: {name} is unavailable.")));
+        }
+    }
+    Ok(())
+}
+
 /// Refuses an id that a job has.
 fn must_be_new(engine: &Engine, id: u64) -> Result<(), Error> {
     if engine.book.jobs().contains(id) {
@@ -203,7 +251,12 @@ fn must_be_new(engine: &Engine, id: u64) -> Result<(), Error> {
 }
 
 /// The vertices of a JGF document; whether the job has each for itself.
-fn named(graph: &Graph, text: &str, short: bool) -> Result<Vec<(VertexId, bool)>, Error> {
+fn named(
+    graph: &Graph,
+    text: &str,
+    short: bool,
+    slots: &[Slots],
+) -> Result<Vec<(VertexId, bool)>, Error> {
     let document = jgf::parse(text)?;
     let free = match &document.free_ranks {
         None => Vec::new(),
@@ -224,7 +277,8 @@ fn named(graph: &Graph, text: &str, short: bool) -> Result<Vec<(VertexId, bool)>
             && graph.basename(vertex) == node.basename
             && graph.name(vertex) == node.name
             && graph.id(vertex) == node.id
-            && graph.size(vertex) == node.size;
+            // Of a pool a document has the units that slots take.
+            && (graph.size(vertex) == node.size || (graph.is_pool(vertex) && !slots.is_empty()));
         if !same {
             return Err(Error::invalid(format!(
                 "update: vertex {}: is another one here",
@@ -254,7 +308,7 @@ fn without_a_word() -> Error {
 }
 
 /// The vertices of R: those that it lists below each rank, and nodes that it lists completely.
-fn executed(graph: &Graph, text: &str) -> Result<Taken, Error> {
+fn executed(graph: &Graph, text: &str, slots: &[Slots]) -> Result<Taken, Error> {
     R_BYTES_MAX.check(text.len(), "R")?;
     let document: Resources<'_> = r::read(text, "R").map_err(|_| without_a_word())?;
     document.check_version("R").map_err(|_| without_a_word())?;
@@ -284,10 +338,19 @@ fn executed(graph: &Graph, text: &str) -> Result<Taken, Error> {
     if hosts.len() != ranks.len() {
         return Err(unequal());
     }
-    let mut all = Taken::default();
+    let (mut all, units) = (Taken::default(), units::kinds_by_rank(slots));
     for (lite, ranges) in execution.r_lite.iter().zip(&entries) {
         let children = by_type(lite);
         for rank in ranges.iter().flat_map(|(first, last)| *first..=*last) {
+            let mut children = children.clone();
+            if let Some(known) = units.get(&rank) {
+                children.retain(|kind, _| {
+                    graph.types().get(kind).is_none_or(|kind| !known.contains(&kind))
+                });
+                if children.is_empty() {
+                    continue;
+                }
+            }
             let host = &hosts[ranks.partition_point(|known| *known < rank)];
             of_rank(graph, rank, host, &children, &mut all)?;
         }

@@ -15,7 +15,7 @@ pub(crate) struct Slots {
     pub(crate) times: (i64, End),
     /// True if they have not begun.
     pub(crate) planned: bool,
-    /// Ranks with how many slots are there, ascending. A rank is named as often as it was granted.
+    /// Ranks with how many slots are there, ascending, each once.
     pub(crate) on: SmallVec<[(u32, u64); 2]>,
 }
 
@@ -31,6 +31,13 @@ impl Slots {
         if !on.is_sorted_by_key(|(rank, _)| *rank) {
             on.sort_by_key(|(rank, _)| *rank);
         }
+        on.dedup_by(|next, first| {
+            let is_same = next.0 == first.0;
+            if is_same {
+                first.1 += next.1;
+            }
+            is_same
+        });
         Slots { shape, times, planned, on }
     }
 

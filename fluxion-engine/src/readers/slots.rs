@@ -6,7 +6,68 @@ use std::fmt;
 use serde::de::{self, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use crate::Error;
+use crate::limits::R_BYTES_MAX;
 use crate::time::End;
+use crate::tree::without_mark;
+
+/// Slots of one shape, as R has them in `attributes.system.fluxion.slots`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SlotsText<'a> {
+    #[serde(borrow)]
+    pub(crate) label: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) with: UnitsByType<'a>,
+    pub(crate) end: EndText,
+    pub(crate) tenant: Option<u64>,
+    #[serde(default)]
+    pub(crate) guest: bool,
+    #[serde(borrow)]
+    pub(crate) on: Vec<PlacesText<'a>>,
+}
+
+/// Ranks with as many slots each.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PlacesText<'a> {
+    #[serde(borrow)]
+    pub(crate) ranks: Cow<'a, str>,
+    pub(crate) per_rank: u64,
+}
+
+#[derive(Deserialize)]
+struct Document<'a> {
+    #[serde(borrow)]
+    attributes: Option<Attributes<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Attributes<'a> {
+    #[serde(borrow)]
+    system: Option<System<'a>>,
+}
+
+#[derive(Deserialize)]
+struct System<'a> {
+    #[serde(borrow)]
+    fluxion: Option<Own<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Own<'a> {
+    #[serde(borrow)]
+    slots: Option<Vec<SlotsText<'a>>>,
+}
+
+/// The slots of an R; none, if it has none.
+pub(crate) fn read(text: &str) -> Result<Vec<SlotsText<'_>>, Error> {
+    R_BYTES_MAX.check(text.len(), "R")?;
+    let document: Document<'_> = serde_json::from_str(without_mark(text))
+        .map_err(|error| Error::invalid(format!("R: attributes.system.fluxion: {error}")))?;
+    let system = document.attributes.and_then(|attributes| attributes.system);
+    Ok(system.and_then(|system| system.fluxion).and_then(|own| own.slots).unwrap_or_default())
+}
 
 /// Units by type, in no order; of a type that is named twice the last.
 pub(crate) struct UnitsByType<'a>(pub(crate) Vec<(Cow<'a, str>, u64)>);

@@ -117,6 +117,7 @@ pub(crate) fn exactly(
     schedule: &Schedule,
     vertices: &[(VertexId, bool)],
     exclusive_kinds: &[TypeId],
+    units: &[(VertexId, TypeId, u64)],
 ) -> Selection {
     let mut marks = Marks::default();
     for (vertex, exclusive) in vertices {
@@ -128,6 +129,7 @@ pub(crate) fn exactly(
         let mark = mark(graph, &mut marks, vertex);
         mark.shadow = !mark.exclusive;
     }
+    mark_all(graph, &mut marks, units);
     let mut selection = Selection::default();
     let mut writing = Writing { graph, schedule, marks, out: &mut selection.marked };
     writing.visit(graph.root(), 1);
@@ -142,14 +144,19 @@ pub(crate) fn units_of(
 ) -> Selection {
     let mut marks =
         Marks::with_capacity_and_hasher(2 * units.len(), std::hash::BuildHasherDefault::default());
-    for (node, kind, amount) in units {
-        mark(graph, &mut marks, *node);
-        mark_pools(graph, &mut marks, *node, *kind, *amount);
-    }
+    mark_all(graph, &mut marks, units);
     let mut selection = Selection::default();
     let mut writing = Writing { graph, schedule, marks, out: &mut selection.marked };
     writing.visit(graph.root(), 1);
     selection
+}
+
+/// Marks nodes, and their pools of which units are granted.
+fn mark_all(graph: &Graph, marks: &mut Marks, units: &[(VertexId, TypeId, u64)]) {
+    for (node, kind, amount) in units {
+        mark(graph, marks, *node);
+        mark_pools(graph, marks, *node, *kind, *amount);
+    }
 }
 
 /// The mark of a vertex, which is made, with those of all that hold it, if there is none.

@@ -1,6 +1,7 @@
 //! The words of writers: formats, styles, and the vertices that are written.
 
 use crate::graph::VertexId;
+use crate::pools::Slots;
 
 /// How a grant is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,9 +64,11 @@ pub(crate) struct Emitted {
 
 /// What R says besides resources.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct About {
+pub(crate) struct About<'a> {
     pub(crate) starttime: i64,
     pub(crate) expiration: i64,
+    /// The slots of pool units.
+    pub(crate) slots: &'a [Slots],
 }
 
 /// What stands between the parts of JSON.

@@ -10,6 +10,7 @@ mod jgf;
 mod placement;
 mod rlite;
 mod simple;
+mod slots;
 
 pub use emitted::MatchFormat;
 pub(crate) use emitted::{About, COMPACT, Emitted, Style, WIDE};
@@ -18,6 +19,7 @@ pub(crate) use placement::write as placement;
 use std::fmt::Write as _;
 
 use crate::graph::Graph;
+use crate::pools::Slots;
 use crate::{Error, Reason};
 
 /// Writes the grants of one graph.
@@ -54,7 +56,7 @@ impl Writer {
         format: MatchFormat,
         graph: &Graph,
         emitted: &[Emitted],
-        about: About,
+        about: About<'_>,
         style: Style,
     ) -> Result<String, Error> {
         let short = matches!(format, MatchFormat::JgfShorthand | MatchFormat::Rv1Shorthand);
@@ -65,7 +67,7 @@ impl Writer {
     /// error where there is something that cannot be written, and where nothing must not be
     /// written.
     pub(crate) fn nothing(&mut self, format: MatchFormat, graph: &Graph) -> Result<(), Error> {
-        let about = About { starttime: 0, expiration: 0 };
+        let about = About { starttime: 0, expiration: 0, slots: &[] };
         match format {
             MatchFormat::Rlite
             | MatchFormat::Rv1
@@ -81,7 +83,7 @@ impl Writer {
         format: MatchFormat,
         graph: &Graph,
         emitted: &[Emitted],
-        about: About,
+        about: About<'_>,
         style: Style,
     ) -> Result<String, Error> {
         self.write_some(format, graph, emitted, false, about, style)
@@ -93,7 +95,7 @@ impl Writer {
         graph: &Graph,
         emitted: &[Emitted],
         short: bool,
-        about: About,
+        about: About<'_>,
         style: Style,
     ) -> Result<String, Error> {
         let indent = self.left_out;
@@ -121,7 +123,10 @@ impl Writer {
                 if self.stuck.is_empty() {
                     return Ok(String::new());
                 }
-                let text = format!("{}}}{}", self.stuck.rv1(graph, about, style)?, style.end);
+                let mut text = self.stuck.rv1(graph, about, style)?;
+                attributes(&mut text, graph, None, about.slots, style);
+                text.push('}');
+                text.push_str(style.end);
                 self.stuck = rlite::Rlite::default();
                 text
             }
@@ -188,7 +193,7 @@ impl Writer {
         graph: &Graph,
         emitted: &[Emitted],
         short: bool,
-        about: About,
+        about: About<'_>,
         style: Style,
     ) -> Result<String, Error> {
         let Style { comma, colon, end } = style;
@@ -197,7 +202,9 @@ impl Writer {
         // next that has some.
         let mut parts = std::mem::take(&mut self.stale);
         self.shortened |= parts.add(graph, emitted, short, style);
-        if self.stuck.is_empty() {
+        // A graph with pools, which upstream does not have, is spared this: each job comes back from
+        // its R.
+        if self.stuck.is_empty() && (emitted.is_empty() || !graph.has_pool_types()) {
             self.stale = parts;
             return Ok(String::new());
         }
@@ -210,15 +217,34 @@ impl Writer {
         };
         self.stuck = rlite::Rlite::default();
         let _ = write!(out, "{comma}\"scheduling\"{colon}{}", self.document(&parts, style));
-        if let Some(queue) = &self.queue {
-            let queue = serde_json::Value::from(&**queue);
-            let _ = write!(
-                out,
-                "{comma}\"attributes\"{colon}{{\"system\"{colon}{{\"scheduler\"{colon}{{\"queue\"{colon}{queue}}}}}}}"
-            );
-        }
+        attributes(&mut out, graph, self.queue.as_deref(), about.slots, style);
         out.push('}');
         out.push_str(end);
         Ok(out)
     }
+}
+
+/// The attributes of R: the queue, as upstream writes it, and slots of pool units.
+fn attributes(
+    out: &mut String,
+    graph: &Graph,
+    queue: Option<&str>,
+    slots: &[Slots],
+    Style { comma, colon, .. }: Style,
+) {
+    if queue.is_none() && slots.is_empty() {
+        return;
+    }
+    let _ = write!(out, "{comma}\"attributes\"{colon}{{\"system\"{colon}{{");
+    if let Some(queue) = queue {
+        let queue = serde_json::Value::from(queue);
+        let _ = write!(out, "\"scheduler\"{colon}{{\"queue\"{colon}{queue}}}");
+    }
+    if !slots.is_empty() {
+        let comma = if queue.is_some() { comma } else { "" };
+        let _ = write!(out, "{comma}\"fluxion\"{colon}{{\"slots\"{colon}");
+        slots::write(out, graph, slots);
+        out.push('}');
+    }
+    out.push_str("}}");
 }

@@ -92,7 +92,12 @@ impl Rlite {
     }
 
     /// R, up to but without its last brace.
-    pub(super) fn rv1(&self, graph: &Graph, about: About, style: Style) -> Result<String, Error> {
+    pub(super) fn rv1(
+        &self,
+        graph: &Graph,
+        about: About<'_>,
+        style: Style,
+    ) -> Result<String, Error> {
         let Style { comma, colon, .. } = style;
         let mut out = format!(
             "{{\"version\"{colon}1{comma}\"execution\"{colon}{{\"R_lite\"{colon}{}",
@@ -101,9 +106,13 @@ impl Rlite {
         let mut nodes: Vec<&Node> = self.nodes.iter().collect();
         nodes.sort_by_key(|node| node.rank);
         let hosts: Vec<_> = nodes.iter().map(|node| graph.name(node.vertex)).collect();
-        let mut names = String::new();
-        hostlist::write(&mut names, hosts.iter().map(|name| &**name));
-        let _ = write!(out, "{comma}\"nodelist\"{colon}[{}]", serde_json::Value::from(names));
+        let _ = write!(out, "{comma}\"nodelist\"{colon}[");
+        if !hosts.is_empty() {
+            let mut names = String::new();
+            hostlist::write(&mut names, hosts.iter().map(|name| &**name));
+            let _ = write!(out, "{}", serde_json::Value::from(names));
+        }
+        out.push(']');
         let mut properties: BTreeMap<String, Vec<i64>> = BTreeMap::new();
         for node in &nodes {
             for (name, value) in graph.properties(node.vertex) {

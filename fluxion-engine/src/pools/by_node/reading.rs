@@ -106,7 +106,7 @@ impl ByNode {
     }
 
     /// True if at a moment all slots on a node suit slots of a tenancy.
-    fn is_clear(&self, row: usize, tenancy: Tenancy, when: When) -> bool {
+    pub(crate) fn is_clear(&self, row: usize, tenancy: Tenancy, when: When) -> bool {
         self.claims(row).iter().all(|claim| claim.suits(tenancy) || !claim.counts(when, self.now()))
     }
 

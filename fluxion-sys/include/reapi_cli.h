@@ -136,7 +136,7 @@ int reapi_cli_initialize (reapi_cli_ctx_t *ctx, const char *rgraph, const char *
  *   jobid     its id; UINT64_MAX where nothing was taken
  *   reserved  it starts later than now, and its place is kept
  *   R         what was granted, in match_format; "" for MATCH_SATISFIABILITY, and where the format has no words for what
- *             was granted (rv1 without cores and GPUs). Set on success only. A grant that cannot be written (rv1 of a
+ *             was granted (rv1 without cores and GPUs, on a graph without pools). Set on success only. A grant that cannot be written (rv1 of a
  *             node without a rank) is EINVAL, and is taken all the same, as upstream does
  *   at        second at which it starts; see FLUXION_EXT_EVENTUALLY
  *   ov        seconds that the match took */
@@ -156,10 +156,18 @@ int reapi_cli_match_allocate (reapi_cli_ctx_t *ctx, bool orelse_reserve, const c
 /* MATCH_SATISFIABILITY: 0 and *sat true, or -1 (ENODEV) and *sat false. */
 int reapi_cli_match_satisfy (reapi_cli_ctx_t *ctx, const char *jobspec, bool *sat, double *ov);
 
-/* Makes a job of what R says: RFC 20 with or without "scheduling", or JGF alone (from 0 on, without end). All of it must
- * be there (else ENOENT or EINVAL) and free (EBUSY), a node that it takes whole also of units. EEXIST if there is a job of this id. EINVAL where R is "", or names nothing that is exclusive.
+/* Makes a job of what R says: RFC 20 with or without "scheduling", or JGF alone (from 0 on, without end). EINVAL, as
+ * upstream: R is wrong, is "", names nothing that is exclusive, or some of it is not free: vertices that a job has or will
+ * have, a node on which another job has units, units that are not free. ENOENT: some of it is not there. EEXIST: there is a
+ * job of this id. ENOTSUP: JGF alone, on a graph that was not loaded from a document of vertices.
+ *   On a graph with pools an R of rv1, rv1_shorthand or rv1_nosched names the slots of the job, in the words of a charge:
+ *     "attributes":{"system":{"fluxion":{"slots":[
+ *       {"label":"s","with":{"cpu":2},"end":60,"on":[{"ranks":"0-3","per_rank":1}]}]}}}
+ *   and the job that is made of it has the same claims as the one that was granted it. It is a reservation if it starts later
+ *   than now, and begins when its time comes; fluxion_ext_move does not know its request, and refuses it. rv1_nosched has no
+ *   words for whole vertices other than cores and GPUs; jgf, rlite and placement have none for slots.
  *   at     second at which it starts
- *   R_out  what is held, in match_format; the caller frees it */
+ *   R_out  what is held, in match_format; the caller frees it. ENOSYS if that is placement */
 int reapi_cli_update_allocate (reapi_cli_ctx_t *ctx, uint64_t jobid, const char *R, int64_t *at, double *ov,
                                const char **R_out);
 

@@ -113,8 +113,51 @@ fn the_page_has_a_row_for_each_errno_of_each_function() {
     }
     let kept = std::fs::read_to_string(&path).expect("docs/fluxion-errno.md can be read");
     assert!(kept == page, "docs/fluxion-errno.md: set FLUXION_SYS_REGENERATE=1 to rewrite it");
+    header_agrees(&rows);
     let twice: BTreeSet<_> = rows.0.iter().map(|row| (row.function, row.errno, row.when)).collect();
     assert_eq!(twice.len(), rows.0.len(), "a row is there twice");
+}
+
+/// Each errno that the header names at a function of upstream's has a row there, or is one that all
+/// functions set. Comments on extensions also name those of other calls.
+fn header_agrees(rows: &Rows) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/reapi_cli.h");
+    let header = std::fs::read_to_string(path).expect("the header can be read");
+    let functions: BTreeSet<&str> =
+        rows.0.iter().map(|row| row.function).filter(|name| name.starts_with("reapi_")).collect();
+    for function in functions {
+        let prototype =
+            header.find(&format!("{function} (")).expect("the header has each function");
+        // Functions that one comment is about stand together.
+        let before = header[..prototype].rfind("/*").expect("each function has a comment");
+        let words = header[before..prototype].split(|c: char| !c.is_ascii_alphanumeric());
+        for errno in words.filter(|word| is_errno(word)) {
+            let has_row = rows.0.iter().any(|row| row.function == function && row.errno == errno);
+            let is_general =
+                matches!(errno, "EINVAL" | "ENOMEM" | "ECANCELED" | "EFAULT" | "ERANGE");
+            assert!(has_row || is_general, "the header has {errno} at {function}, and no row does");
+        }
+    }
+}
+
+fn is_errno(word: &str) -> bool {
+    let known = [
+        "EAGAIN",
+        "EBUSY",
+        "EEXIST",
+        "EINVAL",
+        "ENODEV",
+        "ENOENT",
+        "ENOMEM",
+        "ENOSYS",
+        "ENOTSUP",
+        "EOVERFLOW",
+        "EPROTO",
+        "ERANGE",
+        "EFAULT",
+        "ECANCELED",
+    ];
+    known.contains(&word)
 }
 
 type Match = fn(&Context, match_op_t, &str) -> c_int;
@@ -197,6 +240,15 @@ fn jobs(rows: &mut Rows) {
     row(update, EEXIST, taken.update(1, R), "there is a job of this id");
     let gone = R.replace(r#""rank":"0""#, r#""rank":"9""#);
     row(update, ENOENT, whole().update(1, &gone), "some of it is not there");
+    let slots = |rank: u32, units: u32| {
+        format!(
+            r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"{rank}","children":{{}}}}],"nodelist":["node{rank}"],"starttime":0,"expiration":60}},"attributes":{{"system":{{"fluxion":{{"slots":[{{"label":"s","with":{{"cpu":{units}}},"end":60,"on":[{{"ranks":"{rank}","per_rank":1}}]}}]}}}}}}}}"#
+        )
+    };
+    let full = "R names units of pools that are not free";
+    row(update, EINVAL, pools().update(2, &slots(0, 1_000_000)), full);
+    let nowhere = "R names units of pools of a node that is not there";
+    row(update, ENOENT, pools().update(2, &slots(77, 1)), nowhere);
     let recipe = Context::of_recipe();
     row(
         update,

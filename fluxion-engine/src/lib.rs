@@ -17,7 +17,7 @@
 //! | `vertex`, `tree`, `constraint`, `hostlist`, `idset` | the parts that others share: numbers of
 //! vertices, JSON or YAML, RFC 31, 29, 22 |
 //! | `policy`, [`jobspec`] | in which order vertices are taken, and the request |
-//! | [`pools`] | what jobs have of each node, as an index over their claims, and indexes over that |
+//! | [`pools`] | the claims of jobs by node, as an index, and indexes over that |
 //! | [`graph`] | the machine: vertices in an arena, found by path and by rank |
 //! | [`readers`] | documents to graphs, one module per format |
 //! | `schedule` | which job holds which vertex and when, as an index over the claims: holds,
@@ -26,8 +26,8 @@
 //! | `traverser` | where a request fits: the walk, slots, match policies, the flexible traverser,
 //! and an index that spares walks |
 //! | `writer` | grants as text |
-//! | `book` | jobs with their claims, which are the one account of vertices and units; time, and what
-//! takes changes back |
+//! | `book` | jobs with their claims, which are the one account of vertices and units; time, and
+//! the ways to take changes back |
 //! | `engine` | the operations that the C ABI offers, over the book |
 
 mod admitted;

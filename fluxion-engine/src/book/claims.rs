@@ -2,7 +2,7 @@
 //!
 //! There is no other record of it. The schedule, by vertex, and the pools, by node, are indexes:
 //! they are changed in the same step as the claims, and can be made again from them at any time
-//! ([`Book::rebuild`](super::Book::rebuild)). Copies of a book share the claims of each job that
+//! ([`rebuild`](super::restoring::rebuild)). Copies of a book share the claims of each job that
 //! neither side has changed, and the end of a trial restores them; the indexes follow.
 
 use smallvec::SmallVec;

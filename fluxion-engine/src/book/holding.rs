@@ -46,7 +46,7 @@ impl Book {
     /// Gives slots on nodes to a job, which must exist.
     pub(crate) fn claim(&mut self, id: u64, slots: Slots) {
         if self.jobs.contains(id) {
-            self.enter_rows(id, &slots);
+            enter_rows(self, id, &slots);
             if let Some(job) = self.jobs.change(id) {
                 job.claims.add_slots(slots);
             }
@@ -128,7 +128,10 @@ impl Book {
     /// Notes the units left below vertices when a grant passed through.
     pub(crate) fn weigh(&mut self, weights: Vec<(VertexId, i64)>) {
         self.has_taken();
-        self.note_weights();
+        self.changes_from_now_on();
+        if let Some(trial) = &mut self.trial {
+            trial.note_weights(&self.weights);
+        }
         for (vertex, left) in weights {
             self.weights.set(&self.graph, vertex, left);
         }
@@ -159,7 +162,7 @@ impl Book {
 
     /// Gives a job all its claims again.
     pub(crate) fn put_back(&mut self, id: u64, job: Arc<Job>) {
-        self.enter_all(&job);
+        enter_all(self, &job);
         self.jobs.insert(id, job);
         self.schedule_job(id);
     }
@@ -200,9 +203,9 @@ impl Book {
         let marked: Option<HashSet<VertexId>> = (job.has_gaps && !self.graph.has_pool_types())
             .then(|| vertices.iter().map(|touch| touch.vertex).collect());
         let Some(marked) = marked.filter(|marked| marked.contains(&self.graph.root())) else {
-            return self.leave_all(job);
+            return leave_all(self, job);
         };
-        self.leave_slots(job);
+        leave_slots(self, job);
         let mut stranded = Vec::new();
         for touch in vertices {
             if self.graph.way_up(touch.vertex).all(|at| marked.contains(&at)) {
@@ -212,54 +215,6 @@ impl Book {
             }
         }
         self.jobs.strand(stranded);
-    }
-
-    /// The indexes count all claims of a job from now on.
-    pub(super) fn enter_all(&mut self, job: &Job) {
-        if job.put_off {
-            self.note_schedule();
-            self.schedule.put_off += 1;
-        }
-        for slots in job.claims.slots() {
-            self.enter_rows(job.term.job, slots);
-        }
-        for touch in job.claims.vertices() {
-            self.enter(job.term, touch);
-        }
-    }
-
-    /// The indexes count no claim of a job any more.
-    pub(super) fn leave_all(&mut self, job: &Job) {
-        self.leave_slots(job);
-        for touch in job.claims.vertices() {
-            self.leave(job.term, touch);
-        }
-    }
-
-    fn leave_slots(&mut self, job: &Job) {
-        if job.put_off {
-            self.note_schedule();
-            self.schedule.put_off -= 1;
-        }
-        for slots in job.claims.slots() {
-            self.leave_rows(job.term.job, slots);
-        }
-    }
-
-    /// The index over nodes counts these slots of a job from now on.
-    fn enter_rows(&mut self, id: u64, slots: &Slots) {
-        let row = |(rank, count): &(u32, u64)| Some((self.graph.pools.position(*rank)?, *count));
-        let rows: Vec<(usize, u64)> = slots.on().iter().filter_map(row).collect();
-        self.graph.pools.claim(&rows, &slots.lot(id));
-    }
-
-    /// The index over nodes counts these slots of a job no more.
-    pub(super) fn leave_rows(&mut self, id: u64, slots: &Slots) {
-        for (rank, count) in slots.on() {
-            if let Some(row) = self.graph.pools.position(*rank) {
-                self.graph.pools.release(row, &slots.lot(id), *count);
-            }
-        }
     }
 
     /// Counts a touch of a vertex from now on; in the account of the nodes too, where the job has
@@ -303,5 +258,53 @@ impl Book {
             None => job.canceled.store(true, Ordering::Relaxed),
         }
         self.jobs.end(id, job.info, self.trial.is_none());
+    }
+}
+
+/// The indexes count all claims of a job from now on.
+pub(super) fn enter_all(book: &mut Book, job: &Job) {
+    if job.put_off {
+        book.note_schedule();
+        book.schedule.put_off += 1;
+    }
+    for slots in job.claims.slots() {
+        enter_rows(book, job.term.job, slots);
+    }
+    for touch in job.claims.vertices() {
+        book.enter(job.term, touch);
+    }
+}
+
+/// The indexes count no claim of a job any more.
+pub(super) fn leave_all(book: &mut Book, job: &Job) {
+    leave_slots(book, job);
+    for touch in job.claims.vertices() {
+        book.leave(job.term, touch);
+    }
+}
+
+fn leave_slots(book: &mut Book, job: &Job) {
+    if job.put_off {
+        book.note_schedule();
+        book.schedule.put_off -= 1;
+    }
+    for slots in job.claims.slots() {
+        leave_rows(book, job.term.job, slots);
+    }
+}
+
+/// The index over nodes counts these slots of a job from now on.
+fn enter_rows(book: &mut Book, id: u64, slots: &Slots) {
+    let row = |(rank, count): &(u32, u64)| Some((book.graph.pools.position(*rank)?, *count));
+    let rows: Vec<(usize, u64)> = slots.on().iter().filter_map(row).collect();
+    book.graph.pools.claim(&rows, &slots.lot(id));
+}
+
+/// The index over nodes counts these slots of a job no more.
+pub(super) fn leave_rows(book: &mut Book, id: u64, slots: &Slots) {
+    for (rank, count) in slots.on() {
+        if let Some(row) = book.graph.pools.position(*rank) {
+            book.graph.pools.release(row, &slots.lot(id), *count);
+        }
     }
 }

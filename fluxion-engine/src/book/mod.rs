@@ -1,7 +1,7 @@
 //! The book: the jobs with the vertices and units that they hold, on the graph that has them.
 //!
-//! The claims of each job ([`claims`]) are the account. Each is made and taken back here, together
-//! with what the indexes make of it: the schedule counts a vertex that a job has or passes through,
+//! The claims of each job ([`claims`]) are the account. Each is made and taken back here, and the
+//! indexes follow in the same step: the schedule counts a vertex that a job has or passes through,
 //! and the pools count units, and nodes that a job has whole. What changes is noted before, so that
 //! the end of a trial, or a panic of a call that was to take a place, can restore it.
 
@@ -210,14 +210,6 @@ impl Book {
             && !self.follows_from_claims
         {
             trial.note_schedule(&self.schedule);
-        }
-    }
-
-    /// Has to be called before the weights of vertices change.
-    fn note_weights(&mut self) {
-        self.changes_from_now_on();
-        if let Some(trial) = &mut self.trial {
-            trial.note_weights(&self.weights);
         }
     }
 

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Book;
+use super::holding::leave_rows;
 use crate::graph::{TypeId, VertexId};
 use crate::schedule::Row;
 
 impl Book {
-    /// Gives back `count` slots of a label that a job has on a rank, and ends it with its last slot.
+    /// Gives back `count` slots of a label that a job has on a rank; it ends with its last slot.
     pub(crate) fn release_slots(&mut self, id: u64, rank: u32, label: &str, count: u64) {
-        self.give_back_slots(id, rank, label, count);
+        give_back_slots(self, id, rank, label, count);
         self.drop_if_empty(id);
     }
 
@@ -18,18 +19,9 @@ impl Book {
     pub(crate) fn release_some_slots(&mut self, id: u64, some: &[(u32, Box<str>, u64)]) -> bool {
         let mut any = false;
         for (rank, label, count) in some {
-            any |= self.give_back_slots(id, *rank, label, *count);
+            any |= give_back_slots(self, id, *rank, label, *count);
         }
         any
-    }
-
-    fn give_back_slots(&mut self, id: u64, rank: u32, label: &str, count: u64) -> bool {
-        let taken = self.change(id).map(|job| job.claims.take_slots(rank, label, count));
-        let taken = taken.unwrap_or_default();
-        for slots in &taken {
-            self.leave_rows(id, slots);
-        }
-        !taken.is_empty()
     }
 
     /// Gives back all that a job has on some ranks. True if there was anything.
@@ -38,7 +30,7 @@ impl Book {
         let Some(job) = self.change(id) else { return false };
         let taken = job.claims.take_ranks(within_rank);
         for slots in &taken {
-            self.leave_rows(id, slots);
+            leave_rows(self, id, slots);
         }
         let vertices = self.jobs.get(id).into_iter().flat_map(|job| job.claims.vertices());
         let some: BTreeSet<VertexId> = vertices
@@ -110,4 +102,14 @@ impl Book {
         }
         !gone.is_empty()
     }
+}
+
+/// Gives back slots as far as a job has them. True if there were any.
+fn give_back_slots(book: &mut Book, id: u64, rank: u32, label: &str, count: u64) -> bool {
+    let taken = book.change(id).map(|job| job.claims.take_slots(rank, label, count));
+    let taken = taken.unwrap_or_default();
+    for slots in &taken {
+        leave_rows(book, id, slots);
+    }
+    !taken.is_empty()
 }

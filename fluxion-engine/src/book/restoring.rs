@@ -6,6 +6,7 @@
 //! machine. The graph stays as it is meanwhile.
 
 use super::Book;
+use super::holding::{enter_all, leave_all};
 use super::journal::{Restored, Stage, Taking, Trial};
 use crate::Error;
 
@@ -29,7 +30,7 @@ impl Book {
         let restored = trial.restore(&mut self.jobs);
         let Restored { tried, stranded, before, schedule, weights, agendas } = restored;
         for job in &tried {
-            self.leave_all(job);
+            leave_all(self, job);
         }
         for (term, touch) in &stranded {
             self.leave(*term, touch);
@@ -37,7 +38,7 @@ impl Book {
         self.now = now;
         self.graph.pools.advance(now);
         for job in &before {
-            self.enter_all(job);
+            enter_all(self, job);
         }
         self.graph.pools.gains.take_back(gains);
         if let Some(schedule) = schedule {
@@ -64,23 +65,6 @@ impl Book {
         }
         true
     }
-
-    /// Makes the indexes over the claims again: the use of vertices, and of the units of nodes.
-    ///
-    /// What planners make of a graph that grew or shrank under jobs, as upstream's do, does not
-    /// follow from claims, and is lost.
-    pub(super) fn rebuild(&mut self) {
-        self.schedule.clear(&self.graph);
-        self.schedule.put_off = 0;
-        self.graph.pools.clear();
-        let holders: Vec<_> = self.jobs.holders().cloned().collect();
-        for job in &holders {
-            self.enter_all(job);
-        }
-        for (term, touch) in self.jobs.stranded().to_vec() {
-            self.enter(term, &touch);
-        }
-    }
 }
 
 /// Drops a job that has taken a part of its place, and makes again what follows from all others.
@@ -92,5 +76,22 @@ fn drop_taking(book: &mut Book, taking: Taking) {
     }
     book.jobs.set_lost(lost);
     book.jobs.take_stranded(stranded);
-    book.rebuild();
+    rebuild(book);
+}
+
+/// Makes the indexes over the claims again: the use of vertices, and of the units of nodes.
+///
+/// What planners make of a graph that grew or shrank under jobs, as upstream's do, does not
+/// follow from claims, and is lost.
+pub(super) fn rebuild(book: &mut Book) {
+    book.schedule.clear(&book.graph);
+    book.schedule.put_off = 0;
+    book.graph.pools.clear();
+    let holders: Vec<_> = book.jobs.holders().cloned().collect();
+    for job in &holders {
+        enter_all(book, job);
+    }
+    for (term, touch) in book.jobs.stranded().to_vec() {
+        book.enter(term, &touch);
+    }
 }

@@ -1,5 +1,5 @@
-//! The indexes over the claims, through random histories: what is kept is what is made again from
-//! the claims, and the end of a trial restores both.
+//! The indexes over the claims, through random histories: those that are kept equal those that are
+//! made again from the claims, and the end of a trial restores both.
 //!
 //! `FLUXION_BOOK_SEEDS=2000 cargo test -p fluxion-engine --lib book` runs as many seeds for each
 //! graph; the default is fewer.
@@ -7,6 +7,7 @@
 use std::fmt::Write as _;
 
 use super::Book;
+use super::restoring::rebuild;
 use crate::pools::derived;
 use crate::{Engine, Error, JobMode, MatchOp};
 
@@ -33,7 +34,8 @@ fn document() -> String {
     let mut add = |above: Option<usize>, kind: &str, id: u32, rank: i64, path: &str| {
         let (at, size) = (nodes.len(), if matches!(kind, "cpu" | "memory") { 8 } else { 1 });
         nodes.push(format!(
-            r#"{{"id":"{at}","metadata":{{"type":"{kind}","id":{id},"uniq_id":{at},"rank":{rank},"size":{size},"paths":{{"containment":"{path}"}}}}}}"#
+            r#"{{"id":"{at}","metadata":{{"type":"{kind}","id":{id},"uniq_id":{at},"rank":{rank},
+            "size":{size},"paths":{{"containment":"{path}"}}}}}}"#
         ));
         edges.extend(above.map(|above| format!(r#"{{"source":"{above}","target":"{at}"}}"#)));
         at
@@ -89,7 +91,8 @@ fn spec(random: &mut Random) -> String {
         r#""duration":30,"fluxion":{"tenant":3}"#,
     ]);
     format!(
-        r#"{{"version":1,"resources":[{}],"tasks":[{{"command":["a"],"slot":"s","count":{{"per_slot":1}}}}],"attributes":{{"system":{{{more}}}}}}}"#,
+        r#"{{"version":1,"resources":[{}],"tasks":[{{"command":["a"],"slot":"s",
+        "count":{{"per_slot":1}}}}],"attributes":{{"system":{{{more}}}}}}}"#,
         resources(random)
     )
 }
@@ -97,7 +100,8 @@ fn spec(random: &mut Random) -> String {
 fn r_of(random: &mut Random) -> String {
     let rank = random.one(&["0", "1", "2", "0-1", "1-2"]);
     format!(
-        r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"{rank}","children":{{"core":"0-1"}}}}],"starttime":0,"expiration":0}}}}"#
+        r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"{rank}","children":{{"core":"0-1"}}}}],
+        "starttime":0,"expiration":0}}}}"#
     )
 }
 
@@ -181,7 +185,7 @@ fn history(options: &str, seed: u64, changes: bool) -> usize {
         }
         if engine.book().follows_from_claims {
             let mut again = engine.book().clone();
-            again.rebuild();
+            rebuild(&mut again);
             assert_eq!(
                 indexes(&again),
                 indexes(engine.book()),
@@ -206,7 +210,8 @@ fn rebuilt_equals_kept_and_trials_leave_no_trace() {
             [("first", "rv1_nosched"), ("lonode", "rv1"), ("first", "placement")]
         {
             let options = format!(
-                r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"{format}","prune_filters":"ALL:core,ALL:node","pool_types":[{pools}]}}"#
+                r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"{format}",
+                "prune_filters":"ALL:core,ALL:node","pool_types":[{pools}]}}"#
             );
             let done: usize = (0..seeds()).map(|seed| history(&options, seed, changes)).sum();
             assert!(done > 1_000, "{options}: only {done} calls succeeded");
@@ -275,7 +280,8 @@ fn a_job_comes_back_from_its_r() {
             ("lonodex", "rv1", false),
         ] {
             let options = format!(
-                r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"{format}","prune_filters":"ALL:core,ALL:node","pool_types":[{pools}]}}"#
+                r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"{format}",
+                "prune_filters":"ALL:core,ALL:node","pool_types":[{pools}]}}"#
             );
             let done: usize = (0..seeds()).map(|seed| grants(&options, seed, only_slots)).sum();
             assert!(done > 200, "{options}: only {done} grants came back");

@@ -179,7 +179,7 @@ fn slots_of(book: &Book, ask: &Ask<'_>, found: &Found, at: i64) -> Vec<Slots> {
     }
 }
 
-/// What a slot takes of pools that a walk looked for.
+/// The units of pools that a slot takes, where a walk looked for them.
 fn shape_of_level(graph: &Graph, request: &Request, slot: usize) -> SlotShape {
     let level = &request.levels[slot];
     let mut needs: Amounts = request

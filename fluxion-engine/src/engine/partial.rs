@@ -27,7 +27,7 @@ impl Engine {
                 let reader = UpdateReader::of(&scheduling)?;
                 let has_pools = self.graph().has_pool_types();
                 let slots = if has_pools { slots_named(self, r)? } else { Vec::new() };
-                self.give_back_part(id, &scheduling.to_string(), reader, &slots)
+                give_back_part(self, id, &scheduling.to_string(), reader, &slots)
             }
         }
     }
@@ -42,58 +42,58 @@ impl Engine {
         if self.book.jobs().get(id).is_none_or(|job| job.info.mode != JobMode::Allocated) {
             return Err(no_job(id));
         }
-        self.give_back_part(id, text, reader, &[])
+        give_back_part(self, id, text, reader, &[])
     }
+}
 
-    /// Gives back what a document names, and these slots: rank, label and number of each.
-    fn give_back_part(
-        &mut self,
-        id: u64,
-        text: &str,
-        reader: UpdateReader,
-        slots: &[(u32, Box<str>, u64)],
-    ) -> Result<bool, Error> {
-        // A document is read before anything is touched.
-        let released = match reader {
-            UpdateReader::Rv1exec => {
-                let ranges = ranks(text)?;
-                must_hold_all(self, id, &ranges)?;
-                let within = |rank: i32| {
-                    u32::try_from(rank).is_ok_and(|rank| {
-                        ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank))
-                    })
-                };
-                self.book.release_ranks(id, &within)
-            }
-            UpdateReader::Jgf | UpdateReader::JgfShorthand => {
-                let some = held_of_graph(self, id, text)?;
-                let has_slots = self.book.release_some_slots(id, slots);
-                self.book.release_vertices(id, &some) || has_slots
-            }
-        };
-        if !released {
-            return Err(Error::invalid(format!("job {id}: holds nothing of this")));
-        }
-        if self.book.drop_if_empty(id) {
-            return Ok(true);
-        }
-        let (root, has_pools) = (self.graph().root(), self.graph().has_pool_types());
-        let is_lost = |job: &Arc<Job>| {
-            let mut vertices = job.claims.vertices().iter();
-            let has_any = if has_pools {
-                job.claims.own_vertices().next().is_some()
-            } else {
-                // Without a mark on the root nothing is left that upstream would find.
-                vertices.any(|touch| touch.vertex == root)
+/// Gives back the resources that a document names, and these slots: rank, label and number of each.
+fn give_back_part(
+    engine: &mut Engine,
+    id: u64,
+    text: &str,
+    reader: UpdateReader,
+    slots: &[(u32, Box<str>, u64)],
+) -> Result<bool, Error> {
+    // A document is read before anything is touched.
+    let released = match reader {
+        UpdateReader::Rv1exec => {
+            let ranges = ranks(text)?;
+            must_hold_all(engine, id, &ranges)?;
+            let within = |rank: i32| {
+                u32::try_from(rank).is_ok_and(|rank| {
+                    ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank))
+                })
             };
-            !job.claims.has_slots() && !has_any
-        };
-        if self.book.jobs().get(id).is_some_and(is_lost) {
-            self.book.cancel(id)?;
-            return Ok(true);
+            engine.book.release_ranks(id, &within)
         }
-        Ok(false)
+        UpdateReader::Jgf | UpdateReader::JgfShorthand => {
+            let some = held_of_graph(engine, id, text)?;
+            let has_slots = engine.book.release_some_slots(id, slots);
+            engine.book.release_vertices(id, &some) || has_slots
+        }
+    };
+    if !released {
+        return Err(Error::invalid(format!("job {id}: holds nothing of this")));
     }
+    if engine.book.drop_if_empty(id) {
+        return Ok(true);
+    }
+    let (root, has_pools) = (engine.graph().root(), engine.graph().has_pool_types());
+    let is_lost = |job: &Arc<Job>| {
+        let mut vertices = job.claims.vertices().iter();
+        let has_any = if has_pools {
+            job.claims.own_vertices().next().is_some()
+        } else {
+            // Without a mark on the root nothing is left that upstream would find.
+            vertices.any(|touch| touch.vertex == root)
+        };
+        !job.claims.has_slots() && !has_any
+    };
+    if engine.book.jobs().get(id).is_some_and(is_lost) {
+        engine.book.cancel(id)?;
+        return Ok(true);
+    }
+    Ok(false)
 }
 
 /// The slots that an R names, by rank.

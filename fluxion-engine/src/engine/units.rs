@@ -105,13 +105,10 @@ pub(super) fn kinds_by_rank(slots: &[Slots]) -> HashMap<u32, Vec<TypeId>> {
 /// The units that slots take of nodes.
 pub(super) fn of_nodes(graph: &Graph, slots: &[Slots]) -> Vec<(VertexId, TypeId, u64)> {
     let mut units = Vec::new();
-    for of_shape in slots {
-        for (rank, count) in of_shape.on() {
-            let Some(row) = graph.pools.position(*rank) else { continue };
-            let node = graph.pools.vertices()[row];
-            let needs = of_shape.shape.needs.iter();
-            units.extend(needs.map(|(kind, amount)| (node, *kind, amount.saturating_mul(*count))));
-        }
+    for (row, of_shape, count) in rows(graph, slots) {
+        let node = graph.pools.vertices()[row];
+        let needs = of_shape.shape.needs.iter();
+        units.extend(needs.map(|(kind, amount)| (node, *kind, amount.saturating_mul(count))));
     }
     units
 }

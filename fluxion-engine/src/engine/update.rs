@@ -80,7 +80,7 @@ impl Engine {
             return self.update_or_lose(id, r, reader, (0, WINDOW_SECONDS), Vec::new());
         };
         let times = (head.at, head.duration);
-        let slots = self.slots_of(r, head.at)?;
+        let slots = slots_of(self, r, head.at)?;
         match head.scheduling {
             None => self.update_or_lose(id, r, UpdateReader::Rv1exec, times, slots),
             Some(scheduling) => {
@@ -88,14 +88,6 @@ impl Engine {
                 self.update_or_lose(id, &scheduling.to_string(), reader, times, slots)
             }
         }
-    }
-
-    /// The slots of pool units that an R names; a graph without pools has none.
-    fn slots_of(&self, r: &str, at: i64) -> Result<Vec<Slots>, Error> {
-        if !self.graph().has_pool_types() {
-            return Ok(Vec::new());
-        }
-        units::read(&self.book, r, at)
     }
 
     /// As upstream's C interface: what cannot be written stays taken, and no job has it.
@@ -107,7 +99,7 @@ impl Engine {
         times: (i64, i64),
         slots: Vec<Slots>,
     ) -> Result<Grant, Error> {
-        let taken = self.take_up(id, (text, reader), times, JobMode::Allocated, slots)?;
+        let taken = take_up(self, id, (text, reader), times, JobMode::Allocated, slots)?;
         let Some(error) = taken.unwritten else { return Ok(taken.grant) };
         self.book.lose(id);
         Err(error)
@@ -128,94 +120,100 @@ impl Engine {
     ) -> Result<Updated, Error> {
         must_be_new(self, id)?;
         let slots = match reader {
-            UpdateReader::Rv1exec => self.slots_of(text, at)?,
+            UpdateReader::Rv1exec => slots_of(self, text, at)?,
             UpdateReader::Jgf | UpdateReader::JgfShorthand => Vec::new(),
         };
-        self.take_up(id, (text, reader), (at, duration), mode, slots)
+        take_up(self, id, (text, reader), (at, duration), mode, slots)
     }
+}
 
-    fn take_up(
-        &mut self,
-        id: u64,
-        (text, reader): (&str, UpdateReader),
-        (at, duration): (i64, i64),
-        mode: JobMode,
-        slots: Vec<Slots>,
-    ) -> Result<Updated, Error> {
-        if at < 0 || duration <= 0 || at.checked_add(duration).is_none() {
-            return Err(without_a_word());
-        }
-        let (vertices, shown) = match reader {
-            UpdateReader::Jgf => (named(self.graph(), text, false, &slots)?, Vec::new()),
-            UpdateReader::JgfShorthand => (named(self.graph(), text, true, &slots)?, Vec::new()),
-            UpdateReader::Rv1exec => {
-                let taken = executed(self.graph(), text, &slots)?;
-                (taken.vertices, taken.shown)
-            }
-        };
-        let to = at.saturating_add(duration);
-        let to = if at < WINDOW_SECONDS { to.min(WINDOW_SECONDS) } else { to };
-        let vertices = units::without_pools(self.graph(), vertices, &slots)?;
-        check_free(self, &vertices, (at, to))?;
-        units::check_free(&self.book, &slots)?;
-        let mut kinds = Vec::new();
-        // On a graph with pools others may have units of a node: R says whether it is taken whole.
-        if !self.graph().has_pool_types() {
-            kinds.extend_from_slice(self.searches.exclusive_kinds());
-            kinds.extend(self.options.policy.takes_whole_nodes().then_some(TypeId::NODE));
-        }
-        let units = units::of_nodes(self.graph(), &slots);
-        let selection =
-            select::exactly(self.graph(), self.book.schedule(), &vertices, &kinds, &units);
-        if selection.marked.is_empty() && slots.is_empty() {
-            // As upstream, without a word: nothing would be held.
-            return Err(Error { reason: Reason::Nothing, text: String::new() });
-        }
-        let is_later = self.graph().has_pool_types() && at > self.now();
-        let mode = if is_later { JobMode::Reserved } else { mode };
-        let reserved = mode == JobMode::Reserved;
-        let ends_with_window = self.graph().has_pool_types() && to == WINDOW_SECONDS;
-        let is_endless = duration >= WINDOW_SECONDS || ends_with_window;
-        let last = slots.iter().map(|slots| slots.times.1).max_by_key(|end| end.instant());
-        let end = last.unwrap_or(if is_endless { End::Never } else { End::At(to) });
-        let term = Term { job: id, from: at, to, end, reserved };
-        self.book.open(id, JobInfo { mode, at, overhead: 0.0 }, term);
-        for of_shape in &slots {
-            self.book.claim(id, of_shape.clone());
-        }
-        let unmarked = self.book.touch(id, &selection);
-        self.book.schedule_job(id);
-        let emit = |marked: &select::Marked| Emitted {
-            vertex: marked.vertex,
-            depth: marked.depth,
-            exclusive: marked.exclusive || marked.shadow || shown.contains(&marked.vertex),
-            needs: marked.needs,
-            label: Box::default(),
-            filter: None,
-            left_out: unmarked.contains(&marked.vertex),
-        };
-        let emitted: Vec<Emitted> = selection.marked.iter().map(emit).collect();
-        // As upstream, which says so also where its window ends before.
-        let about = About { starttime: at, expiration: at.saturating_add(duration), slots: &slots };
-        let format = self.options.format;
-        let (r, unwritten) =
-            match self.writer.write(format, self.book.graph(), &emitted, about, writer::WIDE) {
-                Ok(r) => (r, None),
-                Err(error) if format == MatchFormat::Placement => {
-                    // Upstream has no such format; resources that it cannot express are not taken.
-                    self.book.drop_job(id);
-                    return Err(error);
-                }
-                Err(error) => (String::new(), Some(error)),
-            };
-        if self.options.policy.stops_early() {
-            weigh(&mut self.book, &selection, true);
-        }
-        Ok(Updated {
-            grant: Grant { job: Some(id), at, reserved, r, is_earliest: true },
-            unwritten,
-        })
+/// The slots of pool units that an R names; a graph without pools has none.
+fn slots_of(engine: &Engine, r: &str, at: i64) -> Result<Vec<Slots>, Error> {
+    if !engine.graph().has_pool_types() {
+        return Ok(Vec::new());
     }
+    units::read(&engine.book, r, at)
+}
+
+/// Makes a job of a document and of slots.
+fn take_up(
+    engine: &mut Engine,
+    id: u64,
+    (text, reader): (&str, UpdateReader),
+    (at, duration): (i64, i64),
+    mode: JobMode,
+    slots: Vec<Slots>,
+) -> Result<Updated, Error> {
+    if at < 0 || duration <= 0 || at.checked_add(duration).is_none() {
+        return Err(without_a_word());
+    }
+    let (vertices, shown) = match reader {
+        UpdateReader::Jgf => (named(engine.graph(), text, false, &slots)?, Vec::new()),
+        UpdateReader::JgfShorthand => (named(engine.graph(), text, true, &slots)?, Vec::new()),
+        UpdateReader::Rv1exec => {
+            let taken = executed(engine.graph(), text, &slots)?;
+            (taken.vertices, taken.shown)
+        }
+    };
+    let to = at.saturating_add(duration);
+    let to = if at < WINDOW_SECONDS { to.min(WINDOW_SECONDS) } else { to };
+    let vertices = units::without_pools(engine.graph(), vertices, &slots)?;
+    check_free(engine, &vertices, (at, to))?;
+    units::check_free(&engine.book, &slots)?;
+    let mut kinds = Vec::new();
+    // On a graph with pools others may have units of a node: R says whether it is taken whole.
+    if !engine.graph().has_pool_types() {
+        kinds.extend_from_slice(engine.searches.exclusive_kinds());
+        kinds.extend(engine.options.policy.takes_whole_nodes().then_some(TypeId::NODE));
+    }
+    let units = units::of_nodes(engine.graph(), &slots);
+    let selection =
+        select::exactly(engine.graph(), engine.book.schedule(), &vertices, &kinds, &units);
+    if selection.marked.is_empty() && slots.is_empty() {
+        // As upstream, without a word: nothing would be held.
+        return Err(Error { reason: Reason::Nothing, text: String::new() });
+    }
+    let is_later = engine.graph().has_pool_types() && at > engine.now();
+    let mode = if is_later { JobMode::Reserved } else { mode };
+    let reserved = mode == JobMode::Reserved;
+    let ends_with_window = engine.graph().has_pool_types() && to == WINDOW_SECONDS;
+    let is_endless = duration >= WINDOW_SECONDS || ends_with_window;
+    let last = slots.iter().map(|slots| slots.times.1).max_by_key(|end| end.instant());
+    let end = last.unwrap_or(if is_endless { End::Never } else { End::At(to) });
+    let term = Term { job: id, from: at, to, end, reserved };
+    engine.book.open(id, JobInfo { mode, at, overhead: 0.0 }, term);
+    for of_shape in &slots {
+        engine.book.claim(id, of_shape.clone());
+    }
+    let unmarked = engine.book.touch(id, &selection);
+    engine.book.schedule_job(id);
+    let emit = |marked: &select::Marked| Emitted {
+        vertex: marked.vertex,
+        depth: marked.depth,
+        exclusive: marked.exclusive || marked.shadow || shown.contains(&marked.vertex),
+        needs: marked.needs,
+        label: Box::default(),
+        filter: None,
+        left_out: unmarked.contains(&marked.vertex),
+    };
+    let emitted: Vec<Emitted> = selection.marked.iter().map(emit).collect();
+    // As upstream, which says so also where its window ends before.
+    let about = About { starttime: at, expiration: at.saturating_add(duration), slots: &slots };
+    let format = engine.options.format;
+    let (r, unwritten) =
+        match engine.writer.write(format, engine.book.graph(), &emitted, about, writer::WIDE) {
+            Ok(r) => (r, None),
+            Err(error) if format == MatchFormat::Placement => {
+                // Upstream has no such format; resources that it cannot express are not taken.
+                engine.book.drop_job(id);
+                return Err(error);
+            }
+            Err(error) => (String::new(), Some(error)),
+        };
+    if engine.options.policy.stops_early() {
+        weigh(&mut engine.book, &selection, true);
+    }
+    Ok(Updated { grant: Grant { job: Some(id), at, reserved, r, is_earliest: true }, unwritten })
 }
 
 /// Fails if a job has, or will have, some of these vertices within a window.

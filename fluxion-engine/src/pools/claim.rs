@@ -44,7 +44,7 @@ pub(crate) struct Claim {
     pub(crate) planned: bool,
 }
 
-/// What the slots of one shape that a job was granted at once have in common.
+/// The properties that slots of one shape have in common, which a job was granted at once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lot<'a> {
     pub(crate) job: u64,

@@ -1,6 +1,6 @@
-//! Which job holds which vertex, and from when to when: an index over the claims of all jobs. It can
-//! be made again from them at any time, but for what planners make of a graph that grew or shrank
-//! under jobs, as upstream's do.
+//! Which job holds which vertex, and from when to when: an index over the claims of all jobs. It
+//! can be made again from them at any time, except where a graph without pools grew or shrank under
+//! jobs: planners then keep numbers of their own, as upstream's do.
 //!
 //! Only vertices that a job holds, or passes through on the way to those that it holds, have an
 //! entry; the column that finds it is one 32-bit number per vertex. An entry lists the jobs that

@@ -242,7 +242,10 @@ fn jobs(rows: &mut Rows) {
     row(update, ENOENT, whole().update(1, &gone), "some of it is not there");
     let slots = |rank: u32, units: u32| {
         format!(
-            r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"{rank}","children":{{}}}}],"nodelist":["node{rank}"],"starttime":0,"expiration":60}},"attributes":{{"system":{{"fluxion":{{"slots":[{{"label":"s","with":{{"cpu":{units}}},"end":60,"on":[{{"ranks":"{rank}","per_rank":1}}]}}]}}}}}}}}"#
+            r#"{{"version":1,"execution":{{"R_lite":[{{"rank":"{rank}","children":{{}}}}],
+            "nodelist":["node{rank}"],"starttime":0,"expiration":60}},
+            "attributes":{{"system":{{"fluxion":{{"slots":[{{"label":"s","with":{{"cpu":{units}}},
+            "end":60,"on":[{{"ranks":"{rank}","per_rank":1}}]}}]}}}}}}}}"#
         )
     };
     let full = "R names units of pools that are not free";

@@ -41,6 +41,40 @@ pub fn busy_pools(format: &str) -> Engine {
     engine
 }
 
+/// A rack of two nodes and a node of its own, with cores, pools, storage of the rack and licences.
+pub fn racks_of_pools(policy: &str, format: &str, pools: &str) -> Engine {
+    let (mut nodes, mut edges) = (Vec::new(), Vec::new());
+    let mut add = |above: Option<usize>, kind: &str, id: u32, rank: i64, path: &str| {
+        let size = if matches!(kind, "cpu" | "memory" | "license") { 8 } else { 1 };
+        let at = nodes.len();
+        nodes.push(format!(
+            r#"{{"id":"{at}","metadata":{{"type":"{kind}","id":{id},"uniq_id":{at},"rank":{rank},
+            "size":{size},"paths":{{"containment":"{path}"}}}}}}"#
+        ));
+        edges.extend(above.map(|above| format!(r#"{{"source":"{above}","target":"{at}"}}"#)));
+        at
+    };
+    let root = add(None, "cluster", 0, -1, "/c0");
+    add(Some(root), "license", 0, -1, "/c0/license0");
+    let rack = add(Some(root), "rack", 0, -1, "/c0/rack0");
+    add(Some(rack), "ssd", 0, -1, "/c0/rack0/ssd0");
+    let places = [(0, rack, "/c0/rack0"), (1, rack, "/c0/rack0"), (2, root, "/c0")];
+    for (rank, above, within) in places {
+        let node = format!("{within}/node{rank}");
+        let at = add(Some(above), "node", rank, i64::from(rank), &node);
+        for (kind, id) in [("core", 0), ("core", 1), ("cpu", 0), ("memory", 0)] {
+            add(Some(at), kind, id, i64::from(rank), &format!("{node}/{kind}{id}"));
+        }
+    }
+    let graph =
+        format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","));
+    let options = format!(
+        r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"{format}",
+        "pool_types":[{pools}]}}"#
+    );
+    Engine::new(&graph, &options).expect("the graph is good")
+}
+
 /// A jobspec that asks for slots of one thing.
 pub fn spec(kind: &str, count: u32, seconds: u32) -> String {
     format!(

@@ -6,9 +6,11 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    for mut engine in
-        [fluxion_fuzz::engine("rv1_nosched"), fluxion_fuzz::busy_pools("rv1_nosched")]
-    {
+    for mut engine in [
+        fluxion_fuzz::engine("rv1_nosched"),
+        fluxion_fuzz::busy_pools("rv1_nosched"),
+        fluxion_fuzz::racks_of_pools("first", "rv1", "\"*\""),
+    ] {
         take_up(&mut engine, text);
     }
 });

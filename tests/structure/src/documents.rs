@@ -82,7 +82,7 @@ pub fn wrong_contents(documents: &[(String, String)]) -> Vec<String> {
             // A heading of several pages is no page.
             None if link.is_empty() => {}
             None => {
-                wrong.push(format!("{}: there is no such page, or it is twice", page.display()))
+                wrong.push(format!("{}: there is no such page, or it is twice", page.display()));
             }
         }
     }

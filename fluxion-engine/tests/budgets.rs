@@ -2,21 +2,12 @@
 //! that it gave up, and changes nothing but the id of the next job.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod random;
+
 use fluxion_engine::{Engine, Error, Grant, MatchFormat, MatchOp, Reason};
+use random::Random;
 
 const NODES: u32 = 24;
-
-/// xorshift64*: the same numbers on every machine.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        usize::try_from(self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33).unwrap() % bound
-    }
-}
 
 /// Racks of eight nodes with two cores and 8 units of memory each.
 fn machine(options: &str) -> Engine {

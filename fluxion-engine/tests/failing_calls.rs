@@ -5,24 +5,17 @@
 //! seeds; the default is fewer.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod random;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use fluxion_engine::{Engine, Error, MatchFormat, MatchOp};
+use random::Random;
 
 const RANKS: u32 = 4;
 
-/// xorshift64*: the same numbers on every machine.
-struct Random(u64);
-
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        usize::try_from(self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33).unwrap() % bound
-    }
-
     fn one<T: Clone>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())].clone()
     }

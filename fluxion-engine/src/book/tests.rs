@@ -4,24 +4,18 @@
 //! `FLUXION_BOOK_SEEDS=2000 cargo test -p fluxion-engine --lib book` runs as many seeds for each
 //! graph; the default is fewer.
 
+#[path = "../../tests/random/mod.rs"]
+mod random;
+
 use std::fmt::Write as _;
 
 use super::Book;
 use super::restoring::rebuild;
 use crate::pools::derived;
 use crate::{Engine, Error, JobMode, MatchOp};
-
-/// xorshift64*: the same numbers on every machine.
-struct Random(u64);
+use random::Random;
 
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % bound
-    }
-
     fn one<T: Clone>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())].clone()
     }

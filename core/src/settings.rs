@@ -132,7 +132,7 @@ impl CoreSettings {
     /// Returns the settings for queues that have none of their own.
     /// Makes an empty resource graph in this library.
     pub fn graph(&self, library: FunctionTable) -> Result<Graph, GraphError> {
-        self.node_policy.graph(library, self.search_steps)
+        Graph::limited(library, self.node_policy.of_graph(), self.search_steps)
     }
 
     pub(crate) fn queue_defaults(&self) -> QueueDefaults {

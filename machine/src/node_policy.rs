@@ -58,16 +58,19 @@ impl NodePolicy {
         }
     }
 
-    /// An empty graph of this library that places by the policy, with at most this number of steps
-    /// for the searches of one question.
-    pub fn graph(self, library: FunctionTable, search_steps: u64) -> Result<Graph, GraphError> {
-        let policy = match self {
+    /// Returns the policy as the resource graph knows it.
+    pub fn of_graph(self) -> Policy {
+        match self {
             NodePolicy::First => Policy::First,
             NodePolicy::LoNode => Policy::Lonode,
             NodePolicy::HiNode => Policy::Hinode,
             NodePolicy::Binpack => Policy::Binpack,
             NodePolicy::Spread => Policy::Spread,
-        };
-        Graph::limited(library, policy, search_steps)
+        }
+    }
+
+    /// An empty graph of this library that places by the policy.
+    pub fn graph(self, library: FunctionTable) -> Result<Graph, GraphError> {
+        Graph::new(library, self.of_graph())
     }
 }

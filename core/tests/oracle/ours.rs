@@ -7,7 +7,6 @@ use fluxion_sys::FunctionTable;
 use fluxqueue_machine::NodePolicy;
 use fluxqueue_machine::cluster::volumes;
 use fluxqueue_machine::cluster::{Cluster, Node, Topology};
-use fluxqueue_machine::fluxion::SEARCH_STEPS_MAX;
 use fluxqueue_machine::fluxion::{Rank, RankSet};
 use fluxqueue_machine::ledger::Ledger;
 use fluxqueue_machine::rules::{self, Applicants, Horizon, Site};
@@ -31,7 +30,7 @@ pub(crate) struct Ours {
 impl Ours {
     /// Builds the cluster of a case, with the pods on its nodes.
     pub(crate) fn of(case: &Case) -> Self {
-        let graph = NodePolicy::First.graph(FunctionTable::builtin(), SEARCH_STEPS_MAX).unwrap();
+        let graph = NodePolicy::First.graph(FunctionTable::builtin()).unwrap();
         let mut ours = Ours {
             cluster: Cluster::default(),
             ledger: Ledger::new(graph, Arc::new(Topology::default())),

@@ -6,14 +6,13 @@ use serde_json::{Value, json};
 use super::{Applicants, Horizon, Site};
 use crate::NodePolicy;
 use crate::cluster::{Cluster, Company, Node, Topology};
-use crate::fluxion::{Rank, RankSet, SEARCH_STEPS_MAX};
+use crate::fluxion::{Rank, RankSet};
 use crate::ledger::Ledger;
 use fluxqueue_workload::{Pod, ShapeInterner};
 
 fn cluster(nodes: &[Value]) -> (Cluster, Ledger) {
     let mut cluster = Cluster::default();
-    let graph =
-        NodePolicy::First.graph(fluxion_sys::FunctionTable::builtin(), SEARCH_STEPS_MAX).unwrap();
+    let graph = NodePolicy::First.graph(fluxion_sys::FunctionTable::builtin()).unwrap();
     let mut ledger = Ledger::new(graph, Arc::new(Topology::default()));
     for node in nodes {
         let (node, _) = Node::from_kubernetes(&serde_json::from_value(node.clone()).unwrap())

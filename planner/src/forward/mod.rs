@@ -26,7 +26,7 @@ use crate::{Planner, PlannerParts, Surroundings};
 use firsts::{Firsts, Need};
 use fluxqueue_machine::NodePolicy;
 use fluxqueue_machine::cluster::{Cluster, Company, Node, Stance, Topology};
-use fluxqueue_machine::fluxion::{GraphError, Rank, SEARCH_STEPS_MAX, Tenancy};
+use fluxqueue_machine::fluxion::{GraphError, Rank, Tenancy};
 use fluxqueue_machine::ledger::{Allocation, Allocations, Ledger, SlotRequest};
 use fluxqueue_workload::{Lifetime, Pod, Time};
 use foreseen::{Failures, Foreseen};
@@ -78,8 +78,7 @@ impl Forward {
         nodes: impl IntoIterator<Item = Node>,
     ) -> Result<Self, GraphError> {
         let mut cluster = Cluster::new(node_policy.fill_score());
-        let mut ledger =
-            Ledger::new(node_policy.graph(library, SEARCH_STEPS_MAX)?, Arc::clone(topology));
+        let mut ledger = Ledger::new(node_policy.graph(library)?, Arc::clone(topology));
         for node in nodes {
             ledger.apply_node(&mut cluster, &Arc::new(node));
         }

@@ -122,10 +122,10 @@ impl Refresh<'_> {
         let live = self.jobs.live_members(job);
         let bound = live.iter().filter(|member| member.is_bound()).count();
         let (size, namespace) = (job.start.size, Arc::clone(&job.key.namespace));
-        let blockers = job.told.blocker.clone().map(Box::new);
         let ring = self.ring_of(id);
         let why = if ring.is_empty() {
-            StallCause::Obstacles(blockers)
+            let job = self.jobs.all.known(&id)?;
+            StallCause::Obstacles(job.told.blocker.clone().map(Box::new))
         } else {
             let others = ring.iter().filter_map(|other| self.jobs.all.get(other));
             let is_told = |job: &Job| {

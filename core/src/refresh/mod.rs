@@ -165,7 +165,7 @@ impl Refresh<'_> {
             // The job comes back behind the jobs that wait now, and delays none of them.
             self.agenda.timers.wake(Timer::Job(id), until);
             if let Some(job) = self.jobs.all.get_mut(&id) {
-                (job.waiting.since, job.waiting.is_late_entrant) = (None, true);
+                job.waiting.since = None;
             }
             self.jobs.block(id, obstacle);
             return Ok(Vec::new());

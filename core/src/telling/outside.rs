@@ -135,6 +135,7 @@ impl Outside {
                 | BlockedReason::Paused
                 | BlockedReason::Gated
                 | BlockedReason::QuotaExceeded
+                | BlockedReason::ReleasePaused
         )
     }
 }

@@ -23,6 +23,10 @@ impl Slots<'_> {
             PendingRequest::Member(_, uid) => &mut self.jobs.members.known_mut(uid)?.setbacks,
         };
         let pause = setbacks.count_search(steps, most, now);
+        if pause == 0 {
+            // It cost less than the walk that the end of a pause asks for.
+            return Ok(());
+        }
         tracing::info!(job = %job.key, steps, pause_millis = pause, "a search for places gave up");
         let until = self.jobs.searches.owe(&namespace, pause, now);
         self.agenda.timers.wake(Timer::Searches(namespace), until);

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use super::progress::Progress;
 use super::*;
 use crate::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
-use crate::samples::pod;
-use fluxqueue_machine::cluster::{Company, Stance};
+use crate::samples::{group, pod};
+use fluxqueue_machine::cluster::Stance;
 use fluxqueue_machine::fluxion::{Fit, Forecast, Rank, RankSet, Tenancy};
-use fluxqueue_machine::ledger::{Change, SlotRequest};
+use fluxqueue_machine::ledger::Change;
 use fluxqueue_workload::Time;
 use fluxqueue_workload::{Lifetime, Shape};
 
@@ -229,21 +229,7 @@ impl Requests for Waiting {
         let mut shape = Shape::clone(&sample.shape);
         shape.constraints.node_selector = vec![(Arc::from("nodes"), Arc::from(nodes))];
         sample.shape = Arc::new(shape);
-        let want = SlotRequest::new(Arc::clone(&sample.shape), usize::try_from(slots).ok()?);
-        let group = Group {
-            wants: vec![want],
-            pods: Vec::new(),
-            lifetime: Lifetime::Eventually,
-            lifetime_later: None,
-            sample: Arc::new(sample),
-            stance: Stance::default(),
-            company: Company::Together,
-            queue: QueueId::DEFAULT,
-            volumes: None,
-            levels: None,
-            tenancy: Tenancy::Shared,
-            queue_nodes: None,
-        };
+        let group = group(sample, usize::try_from(slots).ok()?, Lifetime::Eventually);
         Some(Request { groups: vec![group], starts_job: true })
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::plan::tests::without_rules;
 use crate::plan::*;
 use crate::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
-use fluxqueue_machine::cluster::{Company, Stance};
-use fluxqueue_machine::fluxion::{Fit, Forecast, Rank, RankSet, Tenancy};
-use fluxqueue_machine::ledger::{Change, SlotRequest};
+use crate::samples::{group, pod};
+use fluxqueue_machine::fluxion::{Fit, Forecast, Rank, RankSet};
+use fluxqueue_machine::ledger::Change;
 use fluxqueue_workload::Lifetime;
 
 /// A second that stands for an unknown end.
@@ -278,24 +278,8 @@ impl Requests for Jobs {
 
     fn request(&self, pending: &PendingRequest) -> Option<Request> {
         let (count, seconds) = self.0[&pending.job()];
-        let sample = Arc::new(crate::samples::pod("sample", 1));
         let lifetime = if seconds == 0 { Lifetime::Eventually } else { Lifetime::Seconds(seconds) };
-        let wants = vec![SlotRequest::new(Arc::clone(&sample.shape), count)];
-        let (pods, stance, company) = (Vec::new(), Stance::default(), Company::Together);
-        let group = Group {
-            wants,
-            pods,
-            lifetime,
-            lifetime_later: None,
-            sample,
-            stance,
-            company,
-            queue: QueueId::DEFAULT,
-            volumes: None,
-            levels: None,
-            tenancy: Tenancy::Shared,
-            queue_nodes: None,
-        };
+        let group = group(pod("sample", 1), count, lifetime);
         Some(Request { groups: vec![group], starts_job: true })
     }
 }

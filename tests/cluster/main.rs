@@ -104,6 +104,9 @@ mod examples;
 /// The recipes of the page for users of Slurm.
 mod recipes;
 
+/// The commands in the documents.
+mod documented;
+
 /// Promised starts, and actual starts.
 mod time;
 

@@ -1,7 +1,11 @@
-//! Documents: links that lead nowhere, and pages that are to be read in one go.
+//! Documents: links that lead nowhere, commands that no test runs, and pages that are to be read in
+//! one go.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
+
+use crate::Numbers;
+use crate::sources::Sources;
 
 /// Most lines of the map of the code: a newcomer reads it in one go.
 const ARCHITECTURE_LINES_MAX: usize = 200;
@@ -9,6 +13,20 @@ const ARCHITECTURE_LINES_MAX: usize = 200;
 const GLOSSARY_ROWS_MAX: usize = 36;
 /// The contents of the site.
 const CONTENTS: &str = "docs/SUMMARY.md";
+
+/// The comment before a block that no test runs; `tests/cluster/documented.rs` reads it.
+const NOT_RUN: &str = "<!-- not run: ";
+
+/// Counts the blocks of commands that no test runs, by page.
+pub fn count(sources: &Sources, numbers: &mut Numbers) {
+    for (path, text) in &sources.documents {
+        for (at, line) in outside_of_code(text) {
+            if let Some(reason) = line.trim_start().strip_prefix(NOT_RUN) {
+                numbers.add(&format!("unrun {path}"), format!("{path}:{at}: {reason}"));
+            }
+        }
+    }
+}
 
 /// Returns the relative links of the documents that lead to no file or to no heading, each with
 /// its document and line.
@@ -138,7 +156,6 @@ fn joined(document: &str, link: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sources::Sources;
 
     #[test]
     fn documents_lead_somewhere_and_keep_to_their_limits() {
@@ -176,5 +193,15 @@ mod tests {
                     ```\n[5](none)\n```\n[6](https://example.com/none)\n";
         let documents = [("page.md".to_owned(), text.to_owned())];
         assert_eq!(broken_links(root, &documents), ["page.md:2: #d", "page.md:2: src/none.rs"]);
+    }
+
+    #[test]
+    fn commands_that_no_test_runs_are_counted() {
+        let text =
+            "<!-- not run: a -->\n```sh\n<!-- not run: b -->\n```\n- <!-- run with a=b -->\n";
+        let documents = vec![("a.md".to_owned(), text.to_owned())];
+        let mut numbers = Numbers::default();
+        count(&Sources { documents, ..Sources::default() }, &mut numbers);
+        assert_eq!(numbers.to_text(), "unrun a.md 1\n");
     }
 }

@@ -5,7 +5,7 @@
 //!   from home
 //! - [`guards`]: guards that pass over an impossible state in silence
 //! - [`words`]: sentences without a subject, in comments and documents
-//! - [`documents`]: links that lead nowhere
+//! - [`documents`]: links that lead nowhere, and commands in pages that no test runs
 //! - lines of more than 100 columns, files of more than 600 lines, and type names that mean two
 //!   things
 //!
@@ -59,6 +59,7 @@ pub fn count(sources: &Sources) -> Numbers {
     owners::count(sources, &mut numbers);
     guards::count(sources, &mut numbers);
     words::count(sources, &mut numbers);
+    documents::count(sources, &mut numbers);
     lines(sources, &mut numbers);
     numbers
 }

@@ -11,7 +11,7 @@ use super::outcome::Outcome;
 use super::promising::{Booking, Delay, Kept, Late, Promising, Remade, Reserved};
 use super::request::Request;
 use super::room::Room;
-use super::{crowded, enough, kept_away, mounting, preferred, together};
+use super::search;
 use crate::promises::{Promise, Promises};
 use crate::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
 use crate::queues::Accounts;
@@ -114,7 +114,7 @@ impl Capacity for Live<'_> {
         open: &[RankSet],
         outcome: &Outcome,
     ) -> Option<RankSet> {
-        kept_away::nodes_waited_for(&mut self.room, request, open, outcome)
+        search::nodes_waited_for(&mut self.room, request, open, outcome)
     }
 
     fn has_held_its_time(&mut self, pending: &PendingRequest, request: &Request) -> bool {
@@ -136,11 +136,11 @@ impl Capacity for Live<'_> {
         let nodes = self.room.open_to(request, nodes);
         let ranks: Vec<Rank> = union(&nodes).iter().collect();
         if !request.rests_on_volumes() {
-            return mounting::nodes_by_trial(&mut self.room, request, &nodes, &ranks).is_some();
+            return search::nodes_by_trial(&mut self.room, request, &nodes, &ranks).is_some();
         }
         // To give a choice back would lose to which nodes pods are nominated.
         let mut cluster = self.room.cluster.clone();
-        mounting::nodes_by_trial(&mut self.room.on(&mut cluster), request, &nodes, &ranks).is_some()
+        search::nodes_by_trial(&mut self.room.on(&mut cluster), request, &nodes, &ranks).is_some()
     }
 
     fn are_allowed_together_some_day(&mut self, request: &Request) -> bool {
@@ -149,16 +149,16 @@ impl Capacity for Live<'_> {
         }
         let nodes: Vec<RankSet> =
             request.groups.iter().map(|group| self.room.some_day(group)).collect();
-        (!request.needs_a_trial() && enough::are_enough_some_day(&mut self.room, request, &nodes))
-            || together::some_day(&mut self.room, request, &nodes).is_some()
+        (!request.needs_a_trial() && search::are_enough_some_day(&mut self.room, request, &nodes))
+            || search::some_day(&mut self.room, request, &nodes).is_some()
     }
 
     fn place(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Self::Slots> {
         if !self.is_limited(request) {
-            return mounting::place(&mut self.room, request, nodes);
+            return search::place(&mut self.room, request, nodes);
         }
         let Some((demand, nodes)) = self.within_limits(request, nodes) else { return Fit::NotNow };
-        let fit = mounting::place(&mut self.room, request, &nodes);
+        let fit = search::place(&mut self.room, request, &nodes);
         if let Fit::Placed(slots) = &fit {
             self.count_start(demand, slots);
         }
@@ -328,9 +328,9 @@ impl Promising for Live<'_> {
         }
         let known = self.promises.drained(pending).cloned();
         let held =
-            known.and_then(|known| enough::still_enough_of(&mut self.room, request, nodes, &known));
+            known.and_then(|known| search::still_enough_of(&mut self.room, request, nodes, &known));
         if let Some(held) = held.or_else(|| {
-            enough::fewest_that_are_enough(&mut self.room, request, nodes).map(Arc::new)
+            search::fewest_that_are_enough(&mut self.room, request, nodes).map(Arc::new)
         }) {
             self.promises.drain(pending, Arc::clone(&held));
             return held;
@@ -368,8 +368,8 @@ impl Live<'_> {
                 not_before,
             );
         }
-        let preferred = preferred::place_in_better_parts(&mut self.room, request, nodes)
-            .or_else(|| crowded::place_as_preferred(&mut self.room, request, nodes));
+        let preferred = search::place_in_better_parts(&mut self.room, request, nodes)
+            .or_else(|| search::place_as_preferred(&mut self.room, request, nodes));
         if let Some(slots) = preferred {
             return Booking::Now(slots);
         }

@@ -6,9 +6,8 @@
 //! - `capacity` and `promising`: the questions of a walk about the machine, and the places that
 //!   can be kept for later
 //! - `live`: the real machine answers them, within the limits of queues
-//! - `room`: the nodes that a group may use; on it build `crowded`, `preferred` and
-//!   `mounting`, which place pods, and `together`, `kept_away` and `enough`, which find the
-//!   nodes that are held for those that wait
+//! - `room`: the nodes that a group may use; on it builds `search`, which finds places for pods,
+//!   and the nodes that are held for those that wait
 //! - `request` and `group`: pods that ask for slots together
 //!
 //! A walk is a function: its only effect is on the [`Capacity`] of its call, where the requests
@@ -22,29 +21,23 @@ mod backfill;
 mod backfill_tests;
 mod capacity;
 mod claims;
-mod crowded;
-mod domains;
 mod effort;
-mod enough;
 mod group;
 mod heads;
 mod in_order;
-mod kept_away;
 mod live;
 mod memory;
-mod mounting;
 mod nodes;
 mod outcome;
 mod pods;
-mod preferred;
 mod progress;
 pub(crate) mod promising;
 pub(crate) mod request;
 mod resting;
 mod room;
+mod search;
 #[cfg(test)]
 mod tests;
-mod together;
 mod walk;
 
 pub use crate::policies::{Depths, Policies, QueueDefaults, QueuePolicy};

@@ -10,11 +10,12 @@
 //! later and would count stay away from domains where nodes are held.
 
 use super::domains::{Wanted, first_and_widest, within};
-use super::group::Group;
-use super::mounting;
-use super::nodes::union;
-use super::request::Request;
-use super::room::Room;
+use super::places;
+use crate::plan::group::Group;
+
+use crate::plan::nodes::union;
+use crate::plan::request::Request;
+use crate::plan::room::Room;
 use fluxqueue_machine::cluster::{Cluster, KeyId};
 use fluxqueue_machine::fluxion::{Forecast, Rank, RankSet};
 
@@ -51,7 +52,7 @@ fn are_others_in_the_way(room: &mut Room<'_>, request: &Request, nodes: &RankSet
 
 /// Returns some of these nodes on which all pods of a gang could be once everything with an end
 /// has ended, those with the fewest ends in the way.
-pub(super) fn some_day(
+pub(crate) fn some_day(
     room: &mut Room<'_>,
     request: &Request,
     nodes: &[RankSet],
@@ -102,7 +103,7 @@ fn first_domain_that_will_do(
             return None;
         }
         let ranks = room.fewest_in_the_way_first(request, &union(&usable));
-        let found = mounting::nodes_by_trial(&mut room.on(cluster), request, &usable, &ranks)?;
+        let found = places::nodes_by_trial(&mut room.on(cluster), request, &usable, &ranks)?;
         let within: Vec<RankSet> =
             usable.iter().map(|usable| usable.intersection(&found)).collect();
         let forecast = room.forecast(request, &within);

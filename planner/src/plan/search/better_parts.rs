@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
-use super::crowded;
-use super::group::Group;
-use super::request::Request;
-use super::room::Room;
+use super::proposals;
+use crate::plan::group::Group;
+use crate::plan::request::Request;
+use crate::plan::room::Room;
 use fluxqueue_machine::fluxion::{Fit, RankSet, Within};
 use fluxqueue_machine::ledger::{Allocations, LevelWant};
 
@@ -20,11 +20,11 @@ pub(super) fn place(room: &mut Room<'_>, request: &Request, nodes: &[RankSet]) -
     if let Some(slots) = place_in_better_parts(room, request, nodes) {
         return Fit::Placed(slots);
     }
-    crowded::place(room, request, nodes)
+    proposals::place(room, request, nodes)
 }
 
 /// Slots in the best parts that have room for all now, if the request would rather have these.
-pub(super) fn place_in_better_parts(
+pub(crate) fn place_in_better_parts(
     room: &mut Room<'_>,
     request: &Request,
     nodes: &[RankSet],
@@ -34,7 +34,7 @@ pub(super) fn place_in_better_parts(
     }
     let better = leading(room, request, nodes).into_iter().chain(within_wider(room, request));
     let better: Vec<Request> = better.collect();
-    better.iter().find_map(|request| match crowded::place(room, request, nodes) {
+    better.iter().find_map(|request| match proposals::place(room, request, nodes) {
         Fit::Placed(slots) => Some(slots),
         Fit::NotNow | Fit::NotFound => None,
     })

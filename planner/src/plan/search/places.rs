@@ -8,11 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::group::Group;
-use super::pods::Pods;
-use super::request::Request;
-use super::room::Room;
-use super::{crowded, preferred};
+use super::{better_parts, proposals};
+use crate::plan::group::Group;
+use crate::plan::pods::Pods;
+use crate::plan::request::Request;
+use crate::plan::room::Room;
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_machine::cluster::volumes::Volumes;
 use fluxqueue_machine::defect::OrDefect;
@@ -24,11 +24,11 @@ use fluxqueue_workload::{Pod, Uid};
 const TRIES: usize = 32;
 
 /// Takes slots for all pods, with their volumes where they need some.
-pub(super) fn place(room: &mut Room<'_>, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
+pub(crate) fn place(room: &mut Room<'_>, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
     if request.rests_on_volumes() {
         return place_with_volumes(room, request, nodes);
     }
-    preferred::place(room, request, nodes)
+    better_parts::place(room, request, nodes)
 }
 
 /// Takes slots for all pods, and chooses volumes for them.
@@ -40,7 +40,7 @@ fn place_with_volumes(
     let (mut asked, mut within) = (request.clone(), nodes.to_vec());
     let mut told_apart = ToldApart::default();
     for _ in 0..TRIES {
-        let slots = match preferred::place(room, &asked, &within) {
+        let slots = match better_parts::place(room, &asked, &within) {
             Fit::Placed(slots) => slots,
             // The nodes closed to some pods may keep out a request that would fit in another
             // way.
@@ -74,7 +74,7 @@ fn place_with_volumes(
 
 /// Nodes for all pods by a trial alone, such that each could have its volumes beside the
 /// others. Nothing is chosen.
-pub(super) fn nodes_by_trial(
+pub(crate) fn nodes_by_trial(
     room: &mut Room<'_>,
     request: &Request,
     nodes: &[RankSet],
@@ -84,7 +84,7 @@ pub(super) fn nodes_by_trial(
     let mut told_apart = ToldApart::default();
     let mut found = None;
     for _ in 0..TRIES {
-        let Some(seats) = crowded::seats_by_trial(room, &asked, &within, ranks) else { break };
+        let Some(seats) = proposals::seats_by_trial(room, &asked, &within, ranks) else { break };
         if request.rests_on_volumes() && told_apart.all_of(&mut asked, room.cluster.volumes_mut()) {
             continue;
         }

@@ -1,8 +1,8 @@
 //! The domains of a label, of which pods that are to be near to each other need one.
 
-use super::group::Group;
-use super::request::Request;
-use super::room::Room;
+use crate::plan::group::Group;
+use crate::plan::request::Request;
+use crate::plan::room::Room;
 use fluxqueue_machine::cluster::{Cluster, KeyId};
 use fluxqueue_machine::fluxion::{Rank, RankSet};
 use fluxqueue_workload::Shape;

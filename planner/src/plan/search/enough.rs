@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use super::kept_away::Sieve;
-use super::nodes::union;
-use super::request::Request;
-use super::room::Room;
 use super::{kept_away, together};
+use crate::plan::nodes::union;
+use crate::plan::request::Request;
+use crate::plan::room::Room;
 use fluxqueue_machine::fluxion::{Rank, RankSet, Within};
 
 /// Tries at most to do without some of the nodes that are to be held.
@@ -15,7 +15,7 @@ const TRIES_TO_LEAVE_OUT: usize = 64;
 
 /// Returns the nodes held for a request, if they are still enough for it among the nodes that
 /// it may use. A part of them may be enough after pods that it was to be near to have left.
-pub(super) fn still_enough_of(
+pub(crate) fn still_enough_of(
     room: &mut Room<'_>,
     request: &Request,
     nodes: &[RankSet],
@@ -33,7 +33,7 @@ pub(super) fn still_enough_of(
 
 /// True if these nodes are enough for a request once everything with an end has ended, by the
 /// rules of the graph or a sieve.
-pub(super) fn are_enough_some_day(
+pub(crate) fn are_enough_some_day(
     room: &mut Room<'_>,
     request: &Request,
     nodes: &[RankSet],
@@ -45,7 +45,7 @@ pub(super) fn are_enough_some_day(
 
 /// The fewest of these nodes that are enough for a request once everything with an end has
 /// ended, those with the fewest ends in the way.
-pub(super) fn fewest_that_are_enough(
+pub(crate) fn fewest_that_are_enough(
     room: &mut Room<'_>,
     request: &Request,
     nodes: &[RankSet],

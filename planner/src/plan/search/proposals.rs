@@ -14,29 +14,23 @@
 //! end finds a place (see [`super::together`]). No such request is promised a start, since its
 //! nodes depend on pods that come and go.
 
-mod cells;
-mod limits;
-mod line;
-mod pieces;
-mod trial;
-mod ways;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::domains::{self, Wanted, first_and_widest, within};
-use super::group::Group;
-use super::nodes::union;
-use super::request::Request;
-use super::room::Room;
+use super::{trial, ways};
+use crate::plan::group::Group;
+use crate::plan::nodes::union;
+use crate::plan::request::Request;
+use crate::plan::room::Room;
 use fluxqueue_machine::cluster::KeyId;
 use fluxqueue_machine::fluxion::{Fit, Forecast, Rank, RankSet, Within};
 use fluxqueue_machine::ledger::{Allocations, GroupRequest, LevelWant, LevelWants, SlotRequest};
 use fluxqueue_workload::levels::RuleScope;
 
-use cells::{Cells, Seats, Share};
-use limits::LevelLimits;
-use pieces::pieces;
+use super::cells::{Cells, Seats, Share};
+use super::limits::LevelLimits;
+use super::pieces::pieces;
 
 /// Domains that are tried for pods that are to be in one, the tightest first; then some of the
 /// others, the widest first.
@@ -62,7 +56,7 @@ pub(super) fn place(room: &mut Room<'_>, request: &Request, nodes: &[RankSet]) -
 }
 
 /// Slots for all pods where they would rather be for each other, if such a place is found.
-pub(super) fn place_as_preferred(
+pub(crate) fn place_as_preferred(
     room: &mut Room<'_>,
     request: &Request,
     nodes: &[RankSet],

@@ -14,13 +14,13 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::group::Group;
-use super::nodes::union;
-use super::outcome::Outcome;
-use super::pods::Pods;
-use super::request::Request;
-use super::room::Room;
 use super::together;
+use crate::plan::group::Group;
+use crate::plan::nodes::union;
+use crate::plan::outcome::Outcome;
+use crate::plan::pods::Pods;
+use crate::plan::request::Request;
+use crate::plan::room::Room;
 use fluxqueue_machine::cluster::KeyId;
 use fluxqueue_machine::fluxion::{Forecast, Rank, RankSet};
 
@@ -129,7 +129,7 @@ fn rivals(request: &Request, nodes: &[RankSet], room: &mut Room<'_>) -> Vec<(usi
 /// The nodes on which pods of a request could be, if it has come to nothing for the only reason
 /// that pods with an end are in the way of its pods, or have to end first for these to be
 /// apart.
-pub(super) fn nodes_waited_for(
+pub(crate) fn nodes_waited_for(
     room: &mut Room<'_>,
     request: &Request,
     open: &[RankSet],

@@ -136,11 +136,11 @@ impl Capacity for Live<'_> {
         let nodes = self.room.open_to(request, nodes);
         let ranks: Vec<Rank> = union(&nodes).iter().collect();
         if !request.rests_on_volumes() {
-            return search::nodes_by_trial(&mut self.room, request, &nodes, &ranks).is_some();
+            return search::nodes_for_all(&mut self.room, request, &nodes, &ranks).is_some();
         }
         // To give a choice back would lose to which nodes pods are nominated.
         let mut cluster = self.room.cluster.clone();
-        search::nodes_by_trial(&mut self.room.on(&mut cluster), request, &nodes, &ranks).is_some()
+        search::nodes_for_all(&mut self.room.on(&mut cluster), request, &nodes, &ranks).is_some()
     }
 
     fn are_allowed_together_some_day(&mut self, request: &Request) -> bool {

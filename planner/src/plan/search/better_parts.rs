@@ -7,37 +7,18 @@
 
 use std::sync::Arc;
 
-use super::proposals;
 use crate::plan::group::Group;
 use crate::plan::request::Request;
 use crate::plan::room::Room;
-use fluxqueue_machine::fluxion::{Fit, RankSet, Within};
-use fluxqueue_machine::ledger::{Allocations, LevelWant};
+use fluxqueue_machine::fluxion::{RankSet, Within};
+use fluxqueue_machine::ledger::LevelWant;
 
-/// Takes slots for all pods on these nodes, in better parts of levels if there are such, and lets
-/// the pods in.
-pub(super) fn place(room: &mut Room<'_>, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
-    if let Some(slots) = place_in_better_parts(room, request, nodes) {
-        return Fit::Placed(slots);
-    }
-    proposals::place(room, request, nodes)
-}
-
-/// Slots in the best parts that have room for all now, if the request would rather have these.
-pub(crate) fn place_in_better_parts(
-    room: &mut Room<'_>,
-    request: &Request,
-    nodes: &[RankSet],
-) -> Option<Allocations> {
+/// Returns the request within the parts that it would rather have, the best first.
+pub(super) fn of(room: &mut Room<'_>, request: &Request, nodes: &[RankSet]) -> Vec<Request> {
     if request.groups.iter().all(|group| group.levels.is_none()) {
-        return None;
+        return Vec::new();
     }
-    let better = leading(room, request, nodes).into_iter().chain(within_wider(room, request));
-    let better: Vec<Request> = better.collect();
-    better.iter().find_map(|request| match proposals::place(room, request, nodes) {
-        Fit::Placed(slots) => Some(slots),
-        Fit::NotNow | Fit::NotFound => None,
-    })
+    leading(room, request, nodes).into_iter().chain(within_wider(room, request)).collect()
 }
 
 /// Returns the same request for a leader that others follow, in the part that has most room

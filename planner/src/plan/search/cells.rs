@@ -10,7 +10,6 @@ use crate::plan::room::Room;
 use fluxqueue_machine::cluster::{Cluster, CrowdId, KeyId};
 use fluxqueue_machine::fluxion::{Rank, RankSet};
 use fluxqueue_machine::ledger::Slice;
-use fluxqueue_workload::Uid;
 
 /// Slots of one want on the nodes of a cell, or of cells that are alike.
 pub(super) struct Share {
@@ -31,11 +30,26 @@ pub(super) type Slots = BTreeMap<(usize, usize), usize>;
 /// A way in which all pods can come to nodes.
 pub(super) struct Found {
     pub(super) slots: Slots,
-    pub(super) seats: Seats,
+    /// The pods in the order in which they came, each by its piece, with its node.
+    pub(super) seats: Vec<(usize, Rank)>,
 }
 
-/// Pods and the nodes where they are to be.
-pub(crate) type Seats = Vec<(Uid, Rank)>;
+impl Found {
+    /// Returns per group and want the nodes of its pods, in their order.
+    pub(super) fn by_want(&self, request: &Request, pieces: &[Piece<'_>]) -> Vec<Vec<Vec<Rank>>> {
+        let mut by_piece = vec![Vec::new(); pieces.len()];
+        for (piece, rank) in &self.seats {
+            by_piece[*piece].push(*rank);
+        }
+        let mut by_want: Vec<Vec<Vec<Rank>>> =
+            request.groups.iter().map(|group| vec![Vec::new(); group.wants.len()]).collect();
+        // The pieces of a want are in the order of its pods.
+        for (piece, ranks) in pieces.iter().zip(by_piece) {
+            by_want[piece.group][piece.want].extend(ranks);
+        }
+        by_want
+    }
+}
 
 /// The nodes that the pods may use, grouped by their meaning to the rule: the nodes of a cell are
 /// in the same domains of all labels that some term of the request names and in the same parts of

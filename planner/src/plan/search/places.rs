@@ -1,241 +1,369 @@
-//! Requests with pods that need more of a node than room: volumes that are still to be found or
-//! made, or that count towards the number that a node attaches.
+//! The search for places of all pods of a request.
 //!
-//! The graph places by room; then each pod is checked on its node, one after the other. A pod that
-//! cannot have its volumes there beside the others is kept from that node, and the graph gets the
-//! question again.
+//! Places are proposed by the graph, or by a trial that puts the pods on nodes one after the other
+//! by the rules that they have about each other (`trial`, `ways`). The graph books them, and each
+//! pod is checked where it is. A pod that cannot have its volumes there beside the others is kept
+//! from that node, and the search begins again. All of it is within one bound.
+//!
+//! A place that is found is a real one, but the search may miss one that exists. A request that
+//! misses is reported as such, and holds up no other unless a search without the pods that have an
+//! end finds places (`together`). No such request is promised a start, since its nodes depend on
+//! pods that come and go.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{better_parts, proposals};
-use crate::plan::group::Group;
-use crate::plan::pods::Pods;
+use super::better_parts;
+use super::cells::{Cells, Found};
+use super::domains::alternatives;
+use super::excluding::{Places, ToldApart, by_pod, keep_away};
+use super::limits::LevelLimits;
+use super::pieces::{Piece, pieces};
+use super::{booking, trial, ways};
+use crate::plan::nodes::union;
 use crate::plan::request::Request;
 use crate::plan::room::Room;
 use fluxqueue_machine::cluster::Node;
-use fluxqueue_machine::cluster::volumes::Volumes;
-use fluxqueue_machine::defect::OrDefect;
-use fluxqueue_machine::fluxion::{Fit, Rank, RankSet};
-use fluxqueue_machine::ledger::{Allocation, Allocations, Slice, SlotRequest};
-use fluxqueue_workload::{Pod, Uid};
+use fluxqueue_machine::fluxion::{Fit, Forecast, Rank, RankSet};
+use fluxqueue_machine::ledger::{Allocation, Allocations};
+use fluxqueue_workload::Uid;
 
-/// Questions to the graph at most for one request.
-const TRIES: usize = 32;
+/// Proposals in one search at most, each of places for all pods. It bounds the time of a search.
+const PROPOSALS_MAX: usize = 64;
+
+/// A way in which places for all pods are proposed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// The graph chooses the nodes.
+    Graph,
+    /// The pods are put on nodes one after the other.
+    Trial,
+    /// All orders of pods, and all nodes for each, are searched up to a bound.
+    AllWays,
+}
+
+/// The purpose of a search.
+trait Aim {
+    /// The place of a pod.
+    type Place;
+
+    /// True if the places are taken, with their volumes.
+    const TAKES: bool;
+
+    /// Returns the ways in which places are proposed, the first first.
+    fn ways(request: &Request) -> &'static [Way];
+
+    /// Returns the nodes in the order in which they are tried where they are alike.
+    fn in_order(&self, nodes: &RankSet) -> Vec<Rank>;
+
+    /// Has the graph propose places.
+    fn by_graph(
+        room: &mut Room<'_>,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Fit<Places<Self::Place>>;
+
+    /// Makes places of the seats that a trial has found.
+    fn by_trial(
+        room: &mut Room<'_>,
+        request: &Request,
+        tried: &Tried<'_>,
+    ) -> Fit<Places<Self::Place>>;
+
+    /// Returns the node of a place.
+    fn rank(place: &Self::Place) -> Rank;
+
+    /// Gives a place back.
+    fn give_back(room: &mut Room<'_>, place: Self::Place);
+}
+
+/// The seats that a trial has found.
+struct Tried<'a> {
+    nodes: &'a [RankSet],
+    pieces: &'a [Piece<'a>],
+    cells: &'a Cells,
+    found: Found,
+}
+
+/// Slots that are taken.
+struct Slots;
+
+/// Nodes alone, those first that come first here.
+struct Nodes<'a>(&'a [Rank]);
 
 /// Takes slots for all pods, with their volumes where they need some.
 pub(crate) fn place(room: &mut Room<'_>, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
-    if request.rests_on_volumes() {
-        return place_with_volumes(room, request, nodes);
-    }
-    better_parts::place(room, request, nodes)
+    search(room, request, nodes, &Slots)
 }
 
-/// Takes slots for all pods, and chooses volumes for them.
-fn place_with_volumes(
+/// Takes slots for all pods where they would rather be for each other, if such places are found.
+pub(crate) fn place_as_preferred(
     room: &mut Room<'_>,
     request: &Request,
     nodes: &[RankSet],
-) -> Fit<Allocations> {
-    let (mut asked, mut within) = (request.clone(), nodes.to_vec());
-    let mut told_apart = ToldApart::default();
-    for _ in 0..TRIES {
-        let slots = match better_parts::place(room, &asked, &within) {
-            Fit::Placed(slots) => slots,
-            // The nodes closed to some pods may keep out a request that would fit in another
-            // way.
-            Fit::NotNow if asked.groups.len() > request.groups.len() => break,
-            other => {
-                told_apart.forget(room.cluster.volumes_mut());
-                return other;
-            }
-        };
-        // There is room for all of them: volumes are for one pod each.
-        told_apart.all_of(&mut asked, room.cluster.volumes_mut());
-        let mut by_pod = by_pod(&asked, slots);
-        let (seats, together) = on_nodes(room, by_pod.iter().map(|(uid, slot)| (uid, slot.rank)));
-        let misfits = room.cluster.volumes_mut().choose(&seats, &together);
-        if misfits.is_empty() {
-            return Fit::Placed(told_apart.in_order(request, &mut by_pod));
-        }
-        for uid in &misfits {
-            keep_away(&mut asked, &mut within, uid, by_pod[uid].rank);
-        }
-        for slot in by_pod.into_values() {
-            room.ledger.free(room.cluster, slot);
-        }
-        if within.iter().any(RankSet::is_empty) {
-            break;
-        }
+) -> Option<Allocations> {
+    if !Slots::ways(request).contains(&Way::Trial) {
+        return None;
     }
-    told_apart.forget(room.cluster.volumes_mut());
-    Fit::NotFound
+    Proposals::new(&Slots).by(Way::Trial, room, request, nodes).placed()
 }
 
-/// Nodes for all pods by a trial alone, such that each could have its volumes beside the
-/// others. Nothing is chosen.
-pub(crate) fn nodes_by_trial(
+/// Takes slots in the best parts that have room for all now, if the request would rather have
+/// these.
+pub(crate) fn place_in_better_parts(
+    room: &mut Room<'_>,
+    request: &Request,
+    nodes: &[RankSet],
+) -> Option<Allocations> {
+    Proposals::new(&Slots).in_better_parts(room, request, nodes)
+}
+
+/// Returns nodes on which all pods may be together, each with its volumes beside the others.
+/// Nothing is taken or chosen, and the graph is not asked.
+pub(crate) fn nodes_for_all(
     room: &mut Room<'_>,
     request: &Request,
     nodes: &[RankSet],
     ranks: &[Rank],
 ) -> Option<RankSet> {
+    let places = search(room, request, nodes, &Nodes(ranks)).placed()?;
+    Some(places.into_iter().flatten().flatten().collect())
+}
+
+/// Looks for places of all pods, with their volumes: proposes places, checks the pods there, keeps
+/// those from their nodes that do not fit, and begins again.
+fn search<A: Aim>(
+    room: &mut Room<'_>,
+    request: &Request,
+    nodes: &[RankSet],
+    aim: &A,
+) -> Fit<Places<A::Place>> {
+    let mut proposals = Proposals::new(aim);
+    if !request.rests_on_volumes() {
+        return proposals.first(room, request, nodes);
+    }
     let (mut asked, mut within) = (request.clone(), nodes.to_vec());
     let mut told_apart = ToldApart::default();
-    let mut found = None;
-    for _ in 0..TRIES {
-        let Some(seats) = proposals::seats_by_trial(room, &asked, &within, ranks) else { break };
-        if request.rests_on_volumes() && told_apart.all_of(&mut asked, room.cluster.volumes_mut()) {
-            continue;
-        }
-        let misfits = if request.rests_on_volumes() { misfits(room, &seats) } else { Vec::new() };
+    let fit = loop {
+        let places = match proposals.first(room, &asked, &within) {
+            Fit::Placed(places) => places,
+            // The nodes closed to some pods may keep out a request that would fit in another way.
+            Fit::NotNow if asked.groups.len() > request.groups.len() => break Fit::NotFound,
+            other => break other,
+        };
+        // There is room for all of them: volumes are for one pod each.
+        told_apart.all_of(&mut asked, room.cluster.volumes_mut());
+        let by_pod = by_pod(&asked, places);
+        let misfits = misfits::<A>(room, by_pod.iter().map(|(uid, place)| (uid, A::rank(place))));
         if misfits.is_empty() {
-            found = Some(seats.into_iter().map(|(_, rank)| rank).collect());
-            break;
+            let places = told_apart.in_order(request, by_pod);
+            if A::TAKES {
+                return Fit::Placed(places);
+            }
+            break Fit::Placed(places);
         }
-        for (uid, rank) in seats.iter().filter(|(uid, _)| misfits.contains(uid)) {
-            keep_away(&mut asked, &mut within, uid, *rank);
+        for uid in &misfits {
+            keep_away(&mut asked, &mut within, uid, A::rank(&by_pod[uid]));
         }
-    }
+        for place in by_pod.into_values() {
+            A::give_back(room, place);
+        }
+        if within.iter().any(RankSet::is_empty) {
+            break Fit::NotFound;
+        }
+    };
     told_apart.forget(room.cluster.volumes_mut());
-    found
+    fit
 }
 
-fn misfits(room: &mut Room<'_>, seats: &[(Uid, Rank)]) -> Vec<Uid> {
-    let (seats, together) = on_nodes(room, seats.iter().map(|(uid, rank)| (uid, *rank)));
-    room.cluster.volumes_mut().misfits(&seats, &together)
-}
-
-/// Returns these pods, each with its node, and the set of all of them.
-fn on_nodes<'a>(
-    room: &Room<'_>,
+/// Returns the pods that cannot have their volumes on these nodes beside the others. If there are
+/// none, and the places are taken, the volumes are chosen.
+fn misfits<'a, A: Aim>(
+    room: &mut Room<'_>,
     seats: impl Iterator<Item = (&'a Uid, Rank)>,
-) -> (Vec<(Uid, Arc<Node>)>, BTreeSet<Uid>) {
+) -> Vec<Uid> {
     let node =
         |(uid, rank): (&Uid, Rank)| Some((uid.clone(), Arc::clone(room.cluster.node(rank)?)));
     let seats: Vec<(Uid, Arc<Node>)> = seats.filter_map(node).collect();
-    let together = seats.iter().map(|(uid, _)| uid.clone()).collect();
-    (seats, together)
+    let together: BTreeSet<Uid> = seats.iter().map(|(uid, _)| uid.clone()).collect();
+    let volumes = room.cluster.volumes_mut();
+    if A::TAKES { volumes.choose(&seats, &together) } else { volumes.misfits(&seats, &together) }
 }
 
-/// Pods that stand alone in a request. A volume is for one pod: once there is room for all pods of
-/// a request, each pod that stood for several is split into these. So there are never more than the
-/// machine can hold.
-#[derive(Default)]
-struct ToldApart {
-    /// The request, with each pod by itself.
-    request: Option<Request>,
-    /// The pods that exist here alone.
-    uids: Vec<Uid>,
+/// The proposals of one search.
+struct Proposals<'a, A> {
+    aim: &'a A,
+    /// The number that may still be made.
+    left: usize,
 }
 
-impl ToldApart {
-    /// True if some were not told apart before.
-    fn all_of(&mut self, asked: &mut Request, volumes: &mut Volumes) -> bool {
-        if self.request.is_some()
-            || !asked.groups.iter().flat_map(|group| &group.pods).any(Pods::are_alike)
+impl<'a, A: Aim> Proposals<'a, A> {
+    fn new(aim: &'a A) -> Self {
+        Proposals { aim, left: PROPOSALS_MAX }
+    }
+
+    /// True if one more may be made; it counts.
+    fn go_on(&mut self) -> bool {
+        let may_go_on = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        may_go_on
+    }
+
+    /// Makes proposals until one will do.
+    fn first(
+        &mut self,
+        room: &mut Room<'_>,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Fit<Places<A::Place>> {
+        if A::TAKES
+            && let Some(places) = self.in_better_parts(room, request, nodes)
         {
-            return false;
+            return Fit::Placed(places);
         }
-        let before: BTreeSet<Uid> = asked.all_pods().map(|pod| pod.id.uid.clone()).collect();
-        asked
-            .groups
-            .iter_mut()
-            .flat_map(|group| &mut group.pods)
-            .for_each(|pods| *pods = pods.told_apart());
-        let new: Vec<&Arc<Pod>> =
-            asked.all_pods().filter(|pod| !before.contains(&pod.id.uid)).collect();
-        volumes.note_for_now(&new);
-        self.uids = new.into_iter().map(|pod| pod.id.uid.clone()).collect();
-        self.request = Some(asked.clone());
-        true
+        self.in_any_parts(room, request, nodes)
     }
 
-    /// The slots as the request asks for them.
-    fn in_order(&self, request: &Request, by_pod: &mut BTreeMap<Uid, Allocation>) -> Allocations {
-        in_order(self.request.as_ref().unwrap_or(request), by_pod)
+    /// Makes proposals in the best parts that have room for all now, if the request would rather
+    /// have these.
+    fn in_better_parts(
+        &mut self,
+        room: &mut Room<'_>,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Option<Places<A::Place>> {
+        let better = better_parts::of(room, request, nodes);
+        better.iter().find_map(|request| self.in_any_parts(room, request, nodes).placed())
     }
 
-    /// Nothing has come of it.
-    fn forget(self, volumes: &mut Volumes) {
-        volumes.forget_for_now(&self.uids);
+    fn in_any_parts(
+        &mut self,
+        room: &mut Room<'_>,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Fit<Places<A::Place>> {
+        let mut fit = Fit::NotNow;
+        for way in A::ways(request) {
+            fit = self.by(*way, room, request, nodes);
+            if matches!(fit, Fit::Placed(_)) {
+                break;
+            }
+        }
+        fit
+    }
+
+    /// Makes proposals in this way until one will do.
+    fn by(
+        &mut self,
+        way: Way,
+        room: &mut Room<'_>,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Fit<Places<A::Place>> {
+        if way == Way::Graph {
+            return if self.go_on() { A::by_graph(room, request, nodes) } else { Fit::NotFound };
+        }
+        // Not where room is missing: then it is no rule that is in the way.
+        let is_cheap = way == Way::Trial && request.asks_about_pods();
+        if A::TAKES && !is_cheap && room.forecast(request, nodes) != Forecast::Now {
+            return Fit::NotNow;
+        }
+        let mut fit = Fit::NotNow;
+        let open = if A::TAKES { room.open_to(request, nodes) } else { nodes.to_vec() };
+        for nodes in alternatives(room, request, &open) {
+            fit = if self.go_on() { self.tried(way, room, request, &nodes) } else { Fit::NotFound };
+            if matches!(fit, Fit::Placed(_)) {
+                return fit;
+            }
+        }
+        if way == Way::AllWays { Fit::NotFound } else { fit }
+    }
+
+    /// Puts all pods on these nodes one after the other, and takes them away.
+    fn tried(
+        &mut self,
+        way: Way,
+        room: &mut Room<'_>,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Fit<Places<A::Place>> {
+        let pieces = pieces(request);
+        let mut limits = LevelLimits::of(request, &pieces, room.cluster, room.ledger);
+        let ranks = self.aim.in_order(&union(nodes));
+        let cells = Cells::of(request, nodes, ranks.into_iter(), &mut limits, room);
+        room.count_trial(request.pods());
+        let find = if way == Way::Trial { trial::find } else { ways::find };
+        match find(request, &pieces, nodes, &cells, &mut limits, room.cluster) {
+            Some(found) => {
+                A::by_trial(room, request, &Tried { nodes, pieces: &pieces, cells: &cells, found })
+            }
+            None => Fit::NotNow,
+        }
     }
 }
 
-/// The slot of each pod.
-fn by_pod(request: &Request, slots: Allocations) -> BTreeMap<Uid, Allocation> {
-    let groups = request.groups.iter().zip(slots);
-    let wants = groups.flat_map(|(group, of_group)| group.pods.iter().zip(of_group));
-    wants
-        .flat_map(|(pods, of_want)| pods.iter().map(|pod| pod.id.uid.clone()).zip(of_want))
-        .collect()
-}
+impl Aim for Slots {
+    type Place = Allocation;
 
-/// The slots as the request asks for them.
-fn in_order(request: &Request, by_pod: &mut BTreeMap<Uid, Allocation>) -> Allocations {
-    let of_want = |pods: &Pods, by_pod: &mut BTreeMap<Uid, Allocation>| -> Vec<Allocation> {
-        pods.iter().filter_map(|pod| by_pod.remove(&pod.id.uid)).collect()
-    };
-    let groups = request.groups.iter();
-    groups.map(|group| group.pods.iter().map(|pods| of_want(pods, by_pod)).collect()).collect()
-}
+    const TAKES: bool = true;
 
-/// The pod becomes a group of its own that may not use this node.
-fn keep_away(request: &mut Request, nodes: &mut Vec<RankSet>, uid: &Uid, rank: Rank) {
-    let place = request.groups.iter().enumerate().find_map(|(at, group)| {
-        let find = |pods: &Pods| pods.iter().position(|pod| pod.id.uid == *uid);
-        group.pods.iter().enumerate().find_map(|(want, pods)| Some((at, want, find(pods)?)))
-    });
-    let Some((at, want, pod)) = place.or_defect("the request does not ask for the pod") else {
-        return;
-    };
-    let group = &mut request.groups[at];
-    let is_alone = group.pods.iter().map(Pods::len).sum::<usize>() == 1;
-    if is_alone {
-        nodes[at].remove(rank);
-        return;
+    fn ways(request: &Request) -> &'static [Way] {
+        // For one pod, the nodes that are open to it say all.
+        match (request.pods() > 1, request.asks_about_pods()) {
+            (true, true) if request.is_about_others() => &[Way::Graph, Way::Trial, Way::AllWays],
+            (true, true) => &[Way::Trial, Way::AllWays],
+            (true, false) if request.prefers_by_pods() => &[Way::Trial, Way::Graph],
+            _ => &[Way::Graph],
+        }
     }
-    let shape = Arc::clone(&group.wants[want].shape);
-    let slices = take_from(&mut group.wants[want].slices, pod);
-    let pod = group.pods[want].remove(pod);
-    group.wants[want].count -= 1;
-    let mut own = Pods::with_capacity(1);
-    own.add(&pod, 1);
-    let alone = Group {
-        wants: vec![SlotRequest { slices, ..SlotRequest::new(shape, 1) }],
-        pods: vec![own],
-        lifetime: group.lifetime,
-        lifetime_later: group.lifetime_later,
-        sample: pod,
-        stance: group.stance.clone(),
-        company: group.company,
-        queue: group.queue,
-        volumes: group.volumes.clone(),
-        levels: group.levels.clone(),
-        tenancy: group.tenancy,
-        queue_nodes: group.queue_nodes.clone(),
-    };
-    if group.wants[want].count == 0 {
-        group.wants.remove(want);
-        group.pods.remove(want);
+
+    fn in_order(&self, nodes: &RankSet) -> Vec<Rank> {
+        nodes.iter().collect()
     }
-    let mut left = nodes[at].clone();
-    left.remove(rank);
-    request.groups.push(alone);
-    nodes.push(left);
+
+    fn by_graph(room: &mut Room<'_>, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
+        let groups = room.ordered_groups(request, nodes);
+        booking::housed(room.ledger.allocate(room.cluster, &groups), room, request)
+    }
+
+    fn by_trial(room: &mut Room<'_>, request: &Request, tried: &Tried<'_>) -> Fit<Allocations> {
+        let Tried { nodes, pieces, cells, found } = tried;
+        booking::book(room, request, &cells.shares(request, pieces, nodes, &found.slots))
+    }
+
+    fn rank(place: &Allocation) -> Rank {
+        place.rank
+    }
+
+    fn give_back(room: &mut Room<'_>, place: Allocation) {
+        room.ledger.free(room.cluster, place);
+    }
 }
 
-/// Takes the pod at this place out of the slices of its want: it stays of the one that it was of.
-fn take_from(slices: &mut Vec<Slice>, pod: usize) -> Vec<Slice> {
-    let mut last = 0;
-    let of_it = slices.iter_mut().find(|slice| {
-        last += slice.count;
-        pod < last
-    });
-    let taken = of_it.map(|slice| {
-        slice.count -= 1;
-        Slice { number: slice.number, count: 1 }
-    });
-    slices.retain(|slice| slice.count > 0);
-    taken.into_iter().collect()
+impl Aim for Nodes<'_> {
+    type Place = Rank;
+
+    const TAKES: bool = false;
+
+    fn ways(_: &Request) -> &'static [Way] {
+        &[Way::Trial, Way::AllWays]
+    }
+
+    fn in_order(&self, nodes: &RankSet) -> Vec<Rank> {
+        self.0.iter().copied().filter(|rank| nodes.contains(*rank)).collect()
+    }
+
+    fn by_graph(_: &mut Room<'_>, _: &Request, _: &[RankSet]) -> Fit<Places<Rank>> {
+        Fit::NotFound
+    }
+
+    fn by_trial(_: &mut Room<'_>, request: &Request, tried: &Tried<'_>) -> Fit<Places<Rank>> {
+        Fit::Placed(tried.found.by_want(request, tried.pieces))
+    }
+
+    fn rank(place: &Rank) -> Rank {
+        *place
+    }
+
+    fn give_back(_: &mut Room<'_>, _: Rank) {}
 }

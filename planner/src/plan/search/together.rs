@@ -103,7 +103,7 @@ fn first_domain_that_will_do(
             return None;
         }
         let ranks = room.fewest_in_the_way_first(request, &union(&usable));
-        let found = places::nodes_by_trial(&mut room.on(cluster), request, &usable, &ranks)?;
+        let found = places::nodes_for_all(&mut room.on(cluster), request, &usable, &ranks)?;
         let within: Vec<RankSet> =
             usable.iter().map(|usable| usable.intersection(&found)).collect();
         let forecast = room.forecast(request, &within);

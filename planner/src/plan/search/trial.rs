@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::cells::{Cells, Found, Seats, Slots};
+use super::cells::{Cells, Found, Slots};
 use super::limits::LevelLimits;
 use super::line::Line;
 use super::pieces::Piece;
@@ -150,16 +150,10 @@ impl<'a> Trial<'a> {
             }
         }
         let is_found = self.is_complete(0..self.pieces.len());
-        let found = is_found.then(|| Found { slots: self.slots.clone(), seats: self.seats() });
+        let seats = || self.put.iter().map(|put| (put.piece, put.rank)).collect();
+        let found = is_found.then(|| Found { slots: self.slots.clone(), seats: seats() });
         self.take_away_from(0);
         found
-    }
-
-    /// Returns the seats of the pods put so far.
-    fn seats(&self) -> Seats {
-        let mut pods: Vec<_> = self.pieces.iter().map(|piece| piece.pods.iter()).collect();
-        let seat = |put: &Put| Some((pods[put.piece].next()?.id.uid.clone(), put.rank));
-        self.put.iter().filter_map(seat).collect()
     }
 
     /// The request has pods that are to be in one part of a level by slices, or by roles.

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::cells::{Cells, Found, Seats, Slots};
+use super::cells::{Cells, Found, Slots};
 use super::limits::LevelLimits;
 use super::pieces::Piece;
 use crate::plan::request::Request;
@@ -32,7 +32,7 @@ struct Search<'a> {
     put: Vec<usize>,
     slots: Slots,
     /// Those that have been put.
-    seats: Seats,
+    seats: Vec<(usize, Rank)>,
     /// States from which no way was found.
     dead_ends: HashSet<State>,
     looks: usize,
@@ -62,7 +62,7 @@ pub(super) fn find(
         kinds: kinds(pieces),
         put: vec![0; pieces.len()],
         slots: Slots::new(),
-        seats: Seats::new(),
+        seats: Vec::new(),
         dead_ends: HashSet::new(),
         looks: 0,
         depends_on_order: request.depends_on_order(),
@@ -128,7 +128,7 @@ impl Search<'_> {
             for (_, cell) in cells {
                 if let Some(rank) = self.node(group, cell, pod) {
                     let occupant = self.cluster.put(rank, pod);
-                    self.seats.push((pod.id.uid.clone(), rank));
+                    self.seats.push((at, rank));
                     let found = self.is_way(at, cell);
                     self.cluster.take_away(occupant, rank, &pod.shape);
                     if found {

@@ -149,8 +149,7 @@ impl Capacity for Live<'_> {
         }
         let nodes: Vec<RankSet> =
             request.groups.iter().map(|group| self.room.some_day(group)).collect();
-        (!request.needs_a_trial() && search::are_enough_some_day(&mut self.room, request, &nodes))
-            || search::some_day(&mut self.room, request, &nodes).is_some()
+        search::are_enough_some_day(&mut self.room, request, &nodes)
     }
 
     fn place(&mut self, request: &Request, nodes: &[RankSet]) -> Fit<Self::Slots> {

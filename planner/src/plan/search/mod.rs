@@ -7,25 +7,24 @@
 //!   have about each other; on `pieces`, `cells`, `line` and `limits`
 //! - `booking`: the question to the graph, and the check of each pod where it is
 //! - `excluding`: pods that are kept from single nodes
-//! - `together`, `kept_away` and `enough`: places on a machine on which everything with an end has
-//!   ended, and the nodes that are held for requests that wait
+//! - `together`: the search on a machine without all that ends
+//! - `waiting`: the nodes for which a request waits, and those that are held for it
 
 mod better_parts;
 mod booking;
 mod cells;
 mod domains;
-mod enough;
 mod excluding;
-mod kept_away;
 mod limits;
 mod line;
 mod pieces;
 mod places;
 mod together;
 mod trial;
+mod waiting;
 mod ways;
 
-pub(super) use enough::{are_enough_some_day, fewest_that_are_enough, still_enough_of};
-pub(super) use kept_away::nodes_waited_for;
 pub(super) use places::{nodes_for_all, place, place_as_preferred, place_in_better_parts};
-pub(super) use together::some_day;
+pub(super) use waiting::{
+    are_enough_some_day, fewest_that_are_enough, nodes_waited_for, still_enough_of,
+};

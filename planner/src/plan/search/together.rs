@@ -52,7 +52,7 @@ fn are_others_in_the_way(room: &mut Room<'_>, request: &Request, nodes: &RankSet
 
 /// Returns some of these nodes on which all pods of a gang could be once everything with an end
 /// has ended, those with the fewest ends in the way.
-pub(crate) fn some_day(
+pub(super) fn some_day(
     room: &mut Room<'_>,
     request: &Request,
     nodes: &[RankSet],

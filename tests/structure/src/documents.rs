@@ -1,5 +1,5 @@
-//! Documents: links that lead nowhere, commands that no test runs, and pages that are to be read in
-//! one go.
+//! Documents: links and names of files that lead nowhere, commands that no test runs, and pages
+//! that are to be read in one go.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -52,6 +52,35 @@ pub fn broken_links(root: &Path, documents: &[(String, String)]) -> Vec<String> 
         }
     }
     broken
+}
+
+/// Returns the Rust files that the documents name and that are not there, each with its document
+/// and line. A name may be the end of a path.
+pub fn missing_files(sources: &Sources) -> Vec<String> {
+    let is_there = |name: &str| {
+        let is_named = |path: &str| {
+            path.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+        };
+        sources.files.iter().any(|file| is_named(&file.path))
+    };
+    let mut missing = Vec::new();
+    for (path, text) in sources.documents.iter().filter(|(path, _)| is_page(path)) {
+        for (at, line) in outside_of_code(text) {
+            // Every second part stands between backquotes.
+            for name in line.split('`').skip(1).step_by(2).filter(|name| is_source(name)) {
+                if !is_there(name) {
+                    missing.push(format!("{path}:{at}: {name}"));
+                }
+            }
+        }
+    }
+    missing
+}
+
+/// True if this is the name of a Rust file.
+fn is_source(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "rs")
+        && !name.contains(|c: char| c.is_whitespace() || c == '*')
 }
 
 /// Returns the pages that are longer than their limits.
@@ -156,11 +185,15 @@ fn joined(document: &str, link: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sources::File;
 
     #[test]
     fn documents_lead_somewhere_and_keep_to_their_limits() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let documents = Sources::read(&root).expect("the sources can be read").documents;
+        let sources = Sources::read(&root).expect("the sources can be read");
+        let missing = missing_files(&sources);
+        assert!(missing.is_empty(), "files that are not there:\n{}", missing.join("\n"));
+        let documents = sources.documents;
         let broken = broken_links(&root, &documents);
         assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
         let long = too_long(&documents);
@@ -193,6 +226,21 @@ mod tests {
                     ```\n[5](none)\n```\n[6](https://example.com/none)\n";
         let documents = [("page.md".to_owned(), text.to_owned())];
         assert_eq!(broken_links(root, &documents), ["page.md:2: #d", "page.md:2: src/none.rs"]);
+    }
+
+    #[test]
+    fn files_that_are_not_there_are_found() {
+        let file = |path: &str| File {
+            path: path.to_owned(),
+            krate: "core".to_owned(),
+            text: String::new(),
+            syntax: syn::parse_str("").expect("an empty file is Rust"),
+            is_test: false,
+        };
+        let text = "`plan/claims.rs`, `held.rs` and `aims.rs`\n```\n`none.rs`\n```\n`*.rs`\n";
+        let documents = vec![("a.md".to_owned(), text.to_owned())];
+        let sources = Sources { files: vec![file("planner/src/plan/claims.rs")], documents };
+        assert_eq!(missing_files(&sources), ["a.md:1: held.rs", "a.md:1: aims.rs"]);
     }
 
     #[test]

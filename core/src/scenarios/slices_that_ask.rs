@@ -267,6 +267,33 @@ fn many_slices_of_pods_that_are_apart_find_their_racks() {
     assert!((0..112).step_by(2).all(|at| rack(at) == rack(at + 1)));
 }
 
+/// One slice of each of three sizes. The tightest racks in turn are the wrong ones; among so many
+/// hosts all ways are not searched.
+#[test]
+fn slices_of_several_sizes_find_the_racks_that_leave_room_for_the_next() {
+    let mut world = World::new(&[]);
+    for at in 0..72_u32 {
+        let (name, rack) = (format!("n{at}"), if at < 40 { "large" } else { "small" });
+        let labels = vec![(Arc::from(HOST), Arc::from(&*name)), (Arc::from(RACK), Arc::from(rack))];
+        world.tell(Event::Node(Arc::new(Node { labels, ..Node::clone(&node(&name, 2)) })));
+    }
+    for (name, size) in [("a", 16), ("c", 32), ("d", 24)] {
+        world.tell(Event::Controller(Arc::new(job(name, size, size))));
+        let levels: Arc<[LevelRule]> = Arc::from([rule("rack", RuleScope::Slice(size))]);
+        for at in 0..size {
+            let pod = of_group(pod(&format!("{name}{at}"), 1), "g", Ok(72));
+            let pod = Pod { levels: Some(Arc::clone(&levels)), ..of_job(pod, name) };
+            let pod = Pod { completion_index: Some(at), ..pod };
+            let labels = pod.labels.iter().cloned();
+            let mut apart = apart(pod.clone(), "x", HOST);
+            apart.labels = apart.labels.iter().cloned().chain(labels).collect();
+            world.submit(apart);
+        }
+    }
+    world.settle();
+    assert_eq!(world.bound(), 72, "{:?}", world.blocked("g"));
+}
+
 // --- claims ---
 
 /// A volume that can be had from all nodes with this label.

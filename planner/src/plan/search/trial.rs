@@ -132,6 +132,8 @@ impl<'a> Trial<'a> {
     /// Puts all pods on nodes, and takes them away. Where they were; `None` if one has found no
     /// node.
     fn run(&mut self, order: Parts) -> Option<Found> {
+        // A part that was too full may be emptier this time.
+        self.too_full.clear();
         let mut units = self.units();
         while !self.is_complete(0..self.pieces.len()) {
             let before = self.put.len();

@@ -1,6 +1,8 @@
 //! Gangs that are to be in one rack with a host for each pod, on a machine where most racks have
 //! room and too few hosts.
 
+use std::collections::BTreeSet;
+
 use fluxqueue_workload::levels::{LevelBound, RuleScope};
 
 use super::kept_away::{BACKFILL, held};
@@ -8,6 +10,7 @@ use super::neighbours::{apart, count, gang_of, near, on, spread};
 use super::topology::{HOST, RACK, in_one, within};
 use super::*;
 use crate::QueuePolicy;
+use fluxqueue_machine::cluster::{Level, Topology};
 
 /// More racks than are tried, each with fewer hosts than a gang of `PODS` pods needs.
 const NARROW: usize = 20;
@@ -113,4 +116,31 @@ fn hosts_are_held_in_the_rack_that_has_enough_though_more_has_to_end_there() {
             );
         }
     }
+}
+
+/// Four hosts with one supply of power are a rack, a row, a hall and a site of their own, with room
+/// for the whole gang: at each level many parts are tried first in which its pods, of which each is
+/// to have another supply, cannot be.
+#[test]
+fn pods_that_are_apart_start_though_many_parts_of_a_level_that_they_prefer_were_tried_first() {
+    let names = ["site", "hall", "row", "rack"];
+    let level = |name: &&str| Level { name: Arc::from(*name), node_labels: vec![Arc::from(*name)] };
+    let topology = Topology::new(vec![names.iter().map(level).collect()]).unwrap();
+    let settings = CoreSettings { topology: Arc::new(topology), ..settings() };
+    let mut world = World::told(settings, FunctionTable::builtin(), &[]);
+    for at in 0..64 {
+        let (name, part) = (format!("n{at}"), format!("p{}", at / 4));
+        let label = |key: &str| (Arc::from(key), Arc::from(part.as_str()));
+        let labels: BTreeSet<(Arc<str>, Arc<str>)> =
+            names.into_iter().chain(["power"]).map(label).collect();
+        let labels = labels.into_iter().collect();
+        world.tell(Event::Node(Arc::new(Node { labels, ..Node::clone(&node(&name, 8)) })));
+    }
+    let levels = within(LevelBound::Preferred, "rack", RuleScope::Job);
+    gang_of(&mut world, 4, 1, |pod| Pod {
+        levels: Some(Arc::clone(&levels)),
+        ..apart(pod, "mpi", "power")
+    });
+    world.settle();
+    assert_eq!(world.bound(), 4, "{:?}", world.blocked("j"));
 }

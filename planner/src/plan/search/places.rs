@@ -31,6 +31,10 @@ use fluxqueue_workload::Uid;
 /// Proposals in one search at most, each of places for all pods. It bounds the time of a search.
 const PROPOSALS_MAX: usize = 64;
 
+/// Further proposals at most, in parts of levels that the request would rather have: a wish takes
+/// nothing from the search for any places.
+const BETTER_PROPOSALS_MAX: usize = 32;
+
 /// A way in which places for all pods are proposed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -38,7 +42,7 @@ enum Way {
     Graph,
     /// The pods are put on nodes one after the other.
     Trial,
-    /// All orders of pods, and all nodes for each, are searched up to a bound.
+    /// All orders of pods are searched up to a bound, and for each pod all cells.
     AllWays,
 }
 
@@ -143,12 +147,12 @@ fn search<A: Aim>(
         return proposals.first(room, request, nodes);
     }
     let (mut asked, mut within) = (request.clone(), nodes.to_vec());
-    let mut told_apart = ToldApart::default();
+    let (mut told_apart, mut is_narrowed) = (ToldApart::default(), false);
     let fit = loop {
         let places = match proposals.first(room, &asked, &within) {
             Fit::Placed(places) => places,
             // The nodes closed to some pods may keep out a request that would fit in another way.
-            Fit::NotNow if asked.groups.len() > request.groups.len() => break Fit::NotFound,
+            Fit::NotNow if is_narrowed => break Fit::NotFound,
             other => break other,
         };
         // There is room for all of them: volumes are for one pod each.
@@ -158,10 +162,12 @@ fn search<A: Aim>(
         if misfits.is_empty() {
             let places = told_apart.in_order(request, by_pod);
             if A::TAKES {
+                // The pods that were told apart stay known: the core makes members of them.
                 return Fit::Placed(places);
             }
             break Fit::Placed(places);
         }
+        is_narrowed = true;
         for uid in &misfits {
             keep_away(&mut asked, &mut within, uid, A::rank(&by_pod[uid]));
         }
@@ -195,11 +201,13 @@ struct Proposals<'a, A> {
     aim: &'a A,
     /// The number that may still be made.
     left: usize,
+    /// The number that may still be made in better parts.
+    left_in_better: usize,
 }
 
 impl<'a, A: Aim> Proposals<'a, A> {
     fn new(aim: &'a A) -> Self {
-        Proposals { aim, left: PROPOSALS_MAX }
+        Proposals { aim, left: PROPOSALS_MAX, left_in_better: BETTER_PROPOSALS_MAX }
     }
 
     /// True if one more may be made; it counts.
@@ -233,7 +241,11 @@ impl<'a, A: Aim> Proposals<'a, A> {
         nodes: &[RankSet],
     ) -> Option<Places<A::Place>> {
         let better = better_parts::of(room, request, nodes);
-        better.iter().find_map(|request| self.in_any_parts(room, request, nodes).placed())
+        std::mem::swap(&mut self.left, &mut self.left_in_better);
+        let found =
+            better.iter().find_map(|request| self.in_any_parts(room, request, nodes).placed());
+        std::mem::swap(&mut self.left, &mut self.left_in_better);
+        found
     }
 
     fn in_any_parts(
@@ -263,7 +275,7 @@ impl<'a, A: Aim> Proposals<'a, A> {
         if way == Way::Graph {
             return if self.go_on() { A::by_graph(room, request, nodes) } else { Fit::NotFound };
         }
-        // Not where room is missing: then it is no rule that is in the way.
+        // If room is missing, no rule is in the way, and a trial would find nothing.
         let is_cheap = way == Way::Trial && request.asks_about_pods();
         if A::TAKES && !is_cheap && room.forecast(request, nodes) != Forecast::Now {
             return Fit::NotNow;

@@ -138,7 +138,7 @@ impl Capacity for Live<'_> {
         if !request.rests_on_volumes() {
             return search::nodes_for_all(&mut self.room, request, &nodes, &ranks).is_some();
         }
-        // To give a choice back would lose to which nodes pods are nominated.
+        // A choice that is given back forgets the nominations of pods, so a copy has to do.
         let mut cluster = self.room.cluster.clone();
         search::nodes_for_all(&mut self.room.on(&mut cluster), request, &nodes, &ranks).is_some()
     }

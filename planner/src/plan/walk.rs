@@ -117,7 +117,7 @@ impl<S> Walking<S> {
         }
     }
 
-    /// What came of it.
+    /// Ends the walk, and returns its plan.
     pub fn end(self, last: &mut Claims) -> Plan<S> {
         *last = self.progress.holds;
         self.progress.plan

@@ -57,7 +57,7 @@ impl ToldApart {
         groups.map(|group| group.pods.iter().map(&mut of_want).collect()).collect()
     }
 
-    /// Nothing has come of it.
+    /// Forgets the pods that exist here alone.
     pub(super) fn forget(self, volumes: &mut Volumes) {
         volumes.forget_for_now(&self.uids);
     }

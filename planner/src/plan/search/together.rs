@@ -111,7 +111,7 @@ fn first_domain_that_will_do(
     })
 }
 
-/// A copy of the nodes in which nothing of these has an end.
+/// Returns a copy of the nodes without the pods on these that have an end.
 fn without_passing(room: &Room<'_>, request: &Request, nodes: &RankSet) -> Cluster {
     let mut cluster = room.cluster.without_passing();
     if request.rests_on_volumes() {

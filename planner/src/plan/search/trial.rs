@@ -1,5 +1,5 @@
-//! A trial: the pods of a request are put on nodes one after the other, each where the rule lets it
-//! with those before it, and are taken away again.
+//! A trial puts the pods of a request on nodes one after the other, each where the rules allow it
+//! beside the earlier ones, and takes them away again.
 //!
 //! A slice comes as a whole to the first part of its level that takes it: the least crowded, and of
 //! these the tightest. Where pods that are still to come have to be there before the rest of it

@@ -48,9 +48,8 @@ fn keeps_own_away(room: &mut Room<'_>, request: &Request, at: usize, nodes: &Ran
     !room.cluster.reach().kept_out_of(terms, others).is_empty()
 }
 
-/// The nodes on which pods of a request could be, if it has come to nothing for the only reason
-/// that pods with an end are in the way of its pods, or have to end first for these to be
-/// apart.
+/// Returns the nodes on which the request could be once pods with an end have ended, if only these
+/// keep it off them, or keep its pods together.
 pub(crate) fn nodes_waited_for(
     room: &mut Room<'_>,
     request: &Request,

@@ -1,5 +1,6 @@
 //! All ways in which the pods of a request can come to cells one after the other, until one is
-//! found that keeps every rule.
+//! found that keeps every rule: all orders of the pods, and for each pod all cells. In a cell the
+//! first node with room counts.
 
 use std::collections::HashSet;
 

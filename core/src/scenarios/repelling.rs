@@ -294,3 +294,23 @@ fn who_is_kept_away_by_one_for_whom_nodes_are_held_stays_out_of_their_domain() {
         assert_eq!(world.node_of("waits"), Some("a1"), "{policy:?}");
     }
 }
+
+/// The second of those that wait holds no node that the first does not hold.
+#[test]
+fn first_come_first_served_no_pod_keeps_off_the_second_of_those_that_wait() {
+    let nodes = [("a1", "a", 8), ("a2", "a", 8), ("a3", "a", 2)];
+    let mut world = racks_under(QueuePolicy::Fcfs, &nodes);
+    for node in ["a1", "a2"] {
+        let there = on(lasting(&format!("busy-{node}"), 4, 100), node);
+        world.submit(Pod { started: Some(world.now), phase: Phase::Running, ..there });
+    }
+    world.tell(Event::Controller(Arc::new(job("first", 2, 2))));
+    for name in ["first-0", "first-1"] {
+        world.submit(of_job(lasting(name, 8, 50), "first"));
+    }
+    world.submit(apart(lasting("second", 6, 50), "x", "rack"));
+    world.settle();
+    world.submit(Pod { labels: labels("x"), ..lasting("third", 1, 10_000) });
+    world.settle();
+    assert_eq!(world.node_of("third"), None);
+}

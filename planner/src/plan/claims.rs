@@ -16,6 +16,11 @@ use super::request::Request;
 use crate::queue::{JobId, PendingRequest, Place, QueueId};
 use fluxqueue_machine::fluxion::RankSet;
 
+/// Claims at most that add no nodes to those of earlier requests, only terms about other pods. Each
+/// is looked at for each later request; the terms of more requests count once an earlier one has
+/// started.
+const TERMS_MAX: usize = 64;
+
 /// The claims of earlier requests against later ones.
 #[derive(Debug, Clone, Default)]
 pub struct Claims {
@@ -23,8 +28,8 @@ pub struct Claims {
     held: RankSet,
     /// The claims of requests that wait, in the order of the walk.
     waiting: Vec<Claim>,
-    /// True if some of these are to be apart from others, spread among others, or near to others.
-    ask_about_others: bool,
+    /// The number of these that are to be apart from others, spread among others, or near to others.
+    asking: usize,
     /// The claims of requests that have slots and have not begun.
     starting: Vec<Claim>,
     /// True if requests were kept off nodes by these.
@@ -156,7 +161,8 @@ impl Claims {
     /// What an attempt has come to holds, if it holds anything.
     pub(super) fn add(&mut self, outcome: &Outcome, request: &Arc<Request>, job: JobId) {
         if let Some(held) = outcome.held()
-            && !held.is_subset(&self.held)
+            && (!held.is_subset(&self.held)
+                || (asks_about_others(request) && self.asking < TERMS_MAX))
         {
             self.add_nodes(held, request, job);
         }
@@ -166,9 +172,7 @@ impl Claims {
     pub(super) fn add_nodes(&mut self, nodes: &Arc<RankSet>, request: &Arc<Request>, job: JobId) {
         if !nodes.is_empty() {
             self.held.union_with(nodes);
-            let asks =
-                |group: &Group| group.repels_pods() || group.is_spread() || group.is_near_its_own();
-            self.ask_about_others |= request.groups.iter().any(asks);
+            self.asking += usize::from(asks_about_others(request));
             self.waiting.push(Claim {
                 nodes: Arc::clone(nodes),
                 request: Arc::clone(request),
@@ -215,7 +219,7 @@ impl Claims {
         request: &Request,
         capacity: &mut C,
     ) -> Vec<(RankSet, JobId)> {
-        let waiting = self.waiting.iter().filter(|_| self.ask_about_others);
+        let waiting = self.waiting.iter().filter(|_| self.asking > 0);
         let mut around = closed_by_terms(waiting, request, capacity);
         let by_starting = closed_by_terms(self.starting.iter(), request, capacity);
         if by_starting.iter().any(|(nodes, _)| !nodes.is_empty()) {
@@ -247,7 +251,7 @@ impl Claims {
     /// True if a holder is to be apart from others, spread among others, or near to others, or if
     /// some request with slots has not begun.
     pub(super) fn ask_about_others(&self) -> bool {
-        self.ask_about_others || !self.starting.is_empty()
+        self.asking > 0 || !self.starting.is_empty()
     }
 
     /// Returns those of the nodes that no request holds.
@@ -278,6 +282,12 @@ impl Claims {
     pub(super) fn is_before(&self, place: &Place) -> bool {
         self.end.as_ref().is_none_or(|end| end < place)
     }
+}
+
+/// True if pods of the request are to be apart from others, spread among others, or near to others.
+fn asks_about_others(request: &Request) -> bool {
+    let asks = |group: &Group| group.repels_pods() || group.is_spread() || group.is_near_its_own();
+    request.groups.iter().any(asks)
 }
 
 /// Returns the nodes that each of these claims closes to a request by the holder's own terms.

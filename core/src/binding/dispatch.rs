@@ -47,6 +47,8 @@ struct Checked {
     waiting: BTreeSet<JobId>,
     /// Pods that do not fit where they have their slots.
     misfits: Vec<Uid>,
+    /// Pods whose writes failed too often, with the last error.
+    unanswered: Vec<(Uid, Box<str>)>,
 }
 
 impl Binding<'_> {
@@ -64,6 +66,10 @@ impl Binding<'_> {
             // Slots are given back after all pods were checked: the room is for the next pass.
             let lost = self.lose_race(&uid);
             self.agenda.heed(lost);
+        }
+        for (uid, error) in checked.unanswered {
+            let given_back = self.give_slot_back(&uid, &error);
+            self.agenda.heed(given_back);
         }
     }
 
@@ -100,6 +106,7 @@ impl Binding<'_> {
         // After this number of failures the pod queues again; a gang with a written placement stays
         // where it is.
         let given_up = member.attempts >= ATTEMPTS_MAX && !job.writes_ahead();
+        let error = member.last_error.clone().filter(|_| given_up);
         let doubt_until = member.doubt_until;
         if let Some(why) = self.mounting_trouble(&uid) {
             self.mounting_failed(&uid, why)?;
@@ -112,6 +119,8 @@ impl Binding<'_> {
         } else if doubt_until > self.clock.now {
             // The pod may be there already: until that is known, no other pod gets the place.
             self.agenda.timers.wake(Timer::Pod(uid), doubt_until);
+        } else if let Some(error) = error {
+            checked.unanswered.push((uid, error));
         } else {
             checked.misfits.push(uid);
         }
@@ -258,6 +267,7 @@ impl Binding<'_> {
         let member = self.jobs.members.known_mut(uid)?;
         member.attempts += 1;
         member.retry_at = now.plus_millis(RETRY.doubled(member.attempts));
+        member.last_error = Some(text.as_str().into());
         member.stage.send_by(Sending::Due);
         let (attempts, id) = (member.attempts, member.job);
         tracing::warn!(pod = %member.pod.id, attempts, error = %text, "placing a pod failed; it \

@@ -25,6 +25,8 @@ pub(crate) struct Member {
     /// The number of writes for the pod that failed in a row, and when the next is due.
     pub attempts: u32,
     pub retry_at: Time,
+    /// The error of the last write that failed.
+    pub last_error: Option<Box<str>>,
     /// True if the API server said that the pod is gone or being deleted: it is not placed any
     /// more.
     pub deletion_observed: bool,
@@ -70,6 +72,7 @@ impl Member {
             setbacks: Setbacks::default(),
             attempts: 0,
             retry_at: Time(0),
+            last_error: None,
             deletion_observed: false,
             maybe_bound: false,
             doubt_until: Time(0),

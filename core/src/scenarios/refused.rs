@@ -514,3 +514,19 @@ fn a_flux_job_that_says_it_cannot_be_written_promises_nothing() {
     }
     assert!(promised(&world) && contradictions < 60, "it is promised a start again");
 }
+
+#[test]
+fn a_lone_pod_whose_bindings_have_no_answer_says_so_each_time_it_queues_again() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit(pod("p", 1));
+    for _ in 0..400 {
+        seconds_go_by_but(&mut world, 1, unanswered_bindings);
+        let said = world.conditions.get("p").map_or("", |condition| &condition.message);
+        assert!(!said.contains("does not fit"), "{said}");
+    }
+    let said = &world.conditions["p"].message;
+    assert!(said.contains("no answer within 5000 ms"), "{said}");
+    world.pass_seconds(301);
+    world.settle();
+    assert_eq!(world.node_of("p"), Some("a"));
+}

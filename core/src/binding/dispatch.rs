@@ -47,7 +47,7 @@ struct Checked {
     waiting: BTreeSet<JobId>,
     /// Pods that do not fit where they have their slots.
     misfits: Vec<Uid>,
-    /// Pods whose writes failed too often, with the last error.
+    /// Pods of which the writes failed too often, with the last error.
     unanswered: Vec<(Uid, Box<str>)>,
 }
 

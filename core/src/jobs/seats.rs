@@ -3,7 +3,9 @@
 //! A seat is a pod index of the placement and its node. It keeps its index as long as the placement
 //! stands: a pod that replaces another one takes its seat.
 
-use fluxqueue_workload::{NodeName, Uid};
+use std::sync::Arc;
+
+use fluxqueue_workload::{NodeName, Shape, Uid};
 
 /// The seat that a pod gets.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +23,9 @@ pub(crate) enum Seating {
 #[derive(Debug, Default)]
 pub(crate) struct Seats {
     all: Vec<Seat>,
+    /// The shape of each pod set, by its number. A set that was restored has none until a pod of it
+    /// is there.
+    sets: Vec<Option<Arc<Shape>>>,
     /// The number of changes so far.
     version: u64,
     /// The newest version that the API server has acknowledged.
@@ -97,6 +102,37 @@ impl Seats {
     /// Returns the epoch of the leader that made the placement; `None` without a placement.
     pub(crate) fn epoch(&self) -> Option<i64> {
         self.epoch.filter(|_| !self.is_empty())
+    }
+
+    // --- pod sets ---
+
+    /// Returns the number of the pod set of this shape. Sets keep their numbers as long as the
+    /// placement stands, also when all pods of one have ended. A shape that is not known is that of
+    /// a restored set that `may_be` it, or else of a new set.
+    pub(crate) fn pod_set_of(
+        &mut self,
+        shape: &Arc<Shape>,
+        may_be: impl Fn(usize) -> bool,
+    ) -> usize {
+        let is_it = |known: &Option<Arc<Shape>>| known.as_ref().is_some_and(|known| known == shape);
+        if let Some(known) = self.sets.iter().position(is_it) {
+            return known;
+        }
+        let restored = (0..self.sets.len()).find(|set| self.sets[*set].is_none() && may_be(*set));
+        let number = restored.unwrap_or(self.sets.len());
+        if restored.is_none() {
+            self.sets.push(None);
+        }
+        self.sets[number] = Some(Arc::clone(shape));
+        number
+    }
+
+    /// Notes the shape of a pod that has this seat.
+    pub(crate) fn note_shape(&mut self, index: PodIndex, shape: &Arc<Shape>) {
+        let set = self.all.get(index.0).and_then(|seat| self.sets.get_mut(seat.pod_set));
+        if let Some(set) = set {
+            set.get_or_insert_with(|| Arc::clone(shape));
+        }
     }
 
     // --- the pods on the seats ---
@@ -180,6 +216,7 @@ impl Seats {
 
     /// Removes the placement.
     pub(crate) fn clear(&mut self) {
+        self.sets.clear();
         if !self.all.is_empty() {
             self.all.clear();
             self.version += 1;
@@ -195,6 +232,8 @@ impl Seats {
             .into_iter()
             .map(|(pod_set, node)| Seat { pod_set, node, occupant: None, version: 1 })
             .collect();
+        let sets = self.all.iter().map(|seat| seat.pod_set + 1).max().unwrap_or(0);
+        self.sets = vec![None; sets];
     }
 
     /// Notes the epoch of the leader that made the placement.

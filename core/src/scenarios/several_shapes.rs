@@ -155,3 +155,22 @@ fn a_launcher_and_its_workers_have_a_promise_for_one_rack_and_keep_it_over_a_res
     world.settle();
     assert_eq!(racks_of(&world, "g-"), "bbb");
 }
+
+#[test]
+fn a_pod_that_replaces_a_worker_is_of_the_workers_set_after_the_launcher_has_ended() {
+    let mut world = World::new(&[("a", 16)]);
+    gang(&mut world, "g", [pod("launcher", 1), pod("w0", 4), pod("w1", 4)]);
+    assert_eq!(world.bound(), 3);
+    world.change("launcher", |pod| pod.phase = Phase::Succeeded);
+    world.change("w0", |pod| pod.phase = Phase::Failed);
+    world.settle();
+    world.submit(of_group(pod("w2", 4), "g", Ok(3)));
+    world.settle();
+    assert_eq!(world.node_of("w2"), Some("a"));
+    let seats = |world: &World| {
+        let job = world.core.jobs.all.values().find(|job| &*job.workload.name == "g").unwrap();
+        let of_set = |seat: &crate::jobs::seats::Seat| (seat.pod_set(), seat.is_empty());
+        job.start.seats.iter().map(|(_, seat)| of_set(seat)).collect::<Vec<_>>()
+    };
+    assert_eq!(seats(&world), [(0, true), (1, false), (1, false)]);
+}

@@ -267,8 +267,8 @@ fn many_slices_of_pods_that_are_apart_find_their_racks() {
     assert!((0..112).step_by(2).all(|at| rack(at) == rack(at + 1)));
 }
 
-/// One slice of each of three sizes. The tightest racks in turn are the wrong ones; among so many
-/// hosts all ways are not searched.
+/// One slice of each of three sizes. The tightest racks in turn are the wrong ones; on 72 hosts all
+/// ways are not searched.
 #[test]
 fn slices_of_several_sizes_find_the_racks_that_leave_room_for_the_next() {
     let mut world = World::new(&[]);

@@ -66,6 +66,7 @@ impl Slots<'_> {
         };
         let before = job.start.seats.version();
         job.start.seats.take(at, pod_set, &node, uid);
+        job.start.seats.note_shape(at, &pod.shape);
         if job.start.seats.version() != before {
             job.start.seats.placed_by(Some(self.records.epoch));
         }

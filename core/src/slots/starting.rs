@@ -11,14 +11,15 @@ use crate::jobs::job::Job;
 use crate::jobs::lifecycle::Lifecycle;
 use crate::jobs::seats::Seating;
 use crate::parts::Slots;
+use crate::records::bounds::bounded_requests;
 use crate::records::on_record::{Begun, end_of};
-use crate::records::record;
 use crate::records::times::time_of;
 use crate::sound::{Lookup, Sound};
 use crate::telling::report::EstimateSaid;
 use fluxqueue_machine::ledger::{Allocation, Allocations};
 use fluxqueue_planner::plan::{Kept, Request};
 use fluxqueue_planner::queue::{JobId, PendingRequest};
+use fluxqueue_workload::quantity::quantities;
 use fluxqueue_workload::{Shape, Time, Uid};
 
 impl Slots<'_> {
@@ -69,13 +70,13 @@ impl Slots<'_> {
         // Seats are given in the order of the pods, not of the nodes.
         let job = self.jobs.all.known(&id)?;
         let live = self.jobs.live_members(job);
-        let pod_sets: Vec<Arc<Shape>> =
-            record::pod_sets(&live).iter().map(|(shape, _)| Arc::clone(shape)).collect();
+        let shapes: Vec<Arc<Shape>> =
+            live.iter().map(|member| Arc::clone(&member.pod.shape)).collect();
         let order: Vec<Uid> = live.iter().map(|member| member.pod.id.uid.clone()).collect();
-        for uid in order {
+        let job = self.jobs.all.known_mut(&id)?;
+        let pod_sets: Vec<usize> = shapes.iter().map(|shape| pod_set_of(job, shape)).collect();
+        for (uid, pod_set) in order.into_iter().zip(pod_sets) {
             if let Some(allocation) = assigned.remove(&uid) {
-                let pod_set =
-                    pod_sets.iter().position(|shape| *shape == allocation.shape).unwrap_or(0);
                 let assigned = self.assign(&uid, allocation, Seating::Free { pod_set });
                 self.agenda.heed(assigned);
             }
@@ -141,4 +142,17 @@ impl Slots<'_> {
         let said = job.told.promise.as_ref()?;
         Some(Kept { start: said.start?.seconds(), nodes: self.sight().nodes_of(&said.nodes) })
     }
+}
+
+/// Returns the number of the pod set of this shape in a job's placement. A shape that this process
+/// has not seen is that of a set on record with the same requests.
+fn pod_set_of(job: &mut Job, shape: &Arc<Shape>) -> usize {
+    if !job.writes_ahead() {
+        return 0;
+    }
+    let written = job.record.seen.status.as_deref().and_then(|status| status.workload.as_ref());
+    let sets = written.map_or(&[][..], |written| &written.pod_sets);
+    let requests = || bounded_requests(quantities(&shape.requests));
+    let may_be = |set: usize| sets.get(set).is_none_or(|set| set.requests == requests());
+    job.start.seats.pod_set_of(shape, may_be)
 }

@@ -16,9 +16,9 @@ use super::request::Request;
 use crate::queue::{JobId, PendingRequest, Place, QueueId};
 use fluxqueue_machine::fluxion::RankSet;
 
-/// Claims at most that add no nodes to those of earlier requests, only terms about other pods. Each
-/// is looked at for each later request; the terms of more requests count once an earlier one has
-/// started.
+/// Claims at most that add no nodes to those of earlier requests, only terms about other pods. A
+/// walk looks at each of them for each later request. The terms of further requests count once an
+/// earlier one has started.
 const TERMS_MAX: usize = 64;
 
 /// The claims of earlier requests against later ones.
@@ -28,7 +28,8 @@ pub struct Claims {
     held: RankSet,
     /// The claims of requests that wait, in the order of the walk.
     waiting: Vec<Claim>,
-    /// The number of these that are to be apart from others, spread among others, or near to others.
+    /// The number of these with terms about others: to be apart from them, spread among them, or
+    /// near to them.
     asking: usize,
     /// The claims of requests that have slots and have not begun.
     starting: Vec<Claim>,

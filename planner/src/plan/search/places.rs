@@ -162,7 +162,7 @@ fn search<A: Aim>(
         if misfits.is_empty() {
             let places = told_apart.in_order(request, by_pod);
             if A::TAKES {
-                // The pods that were told apart stay known: the core makes members of them.
+                // Pods told apart stay known: the core makes members of them.
                 return Fit::Placed(places);
             }
             break Fit::Placed(places);

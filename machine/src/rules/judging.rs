@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::list::{RULES, WITHOUT_PODS};
-use super::rule::{Applicants, Look, Site};
+use super::list::{ABOUT_NODES, ABOUT_USE, rules};
+use super::rule::{Applicants, Look, Rule, Site};
 use crate::cluster::filters::{self, Rejection};
 use crate::cluster::{Cluster, summary};
 use crate::fluxion::{Rank, RankSet};
@@ -25,7 +25,7 @@ pub fn judge(cluster: &mut Cluster, rank: Rank, pod: &Pod) -> Vec<Rejection> {
         return vec![Rejection::Claim(unready.said.into())];
     }
     for look in [Look::WithNominated, Look::WithoutNominated] {
-        let mut rejected = RULES.iter().map(|rule| rule.reject(cluster, rank, pod, look));
+        let mut rejected = rules().map(|rule| rule.reject(cluster, rank, pod, look));
         if let Some(rejected) = rejected.find(|rejections| !rejections.is_empty()) {
             return rejected;
         }
@@ -56,28 +56,40 @@ pub fn refusals(
 ) -> BTreeMap<String, usize> {
     let mut counts: BTreeMap<Rejection, usize> = BTreeMap::new();
     let mut open = site.cluster.nodes().present().clone();
-    for (at, rule) in RULES.iter().enumerate() {
-        let closed = rule.closed(site, pods, &open);
-        let before = open.clone();
-        for (nodes, rejection) in closed {
-            *counts.entry(rejection).or_default() += before.intersection(&nodes).len();
-            open.subtract(&nodes);
+    for rule in ABOUT_NODES {
+        count_closed(rule, site, pods, &mut open, &mut counts);
+    }
+    open.subtract(elsewhere);
+    // There it matters which of kube-scheduler's two looks finds something first. There are few of
+    // these.
+    for rank in site.cluster.nominated_among(&open) {
+        for rejection in judge(site.cluster, rank, pods.pod) {
+            *counts.entry(rejection).or_default() += 1;
         }
-        if at + 1 == WITHOUT_PODS {
-            open.subtract(elsewhere);
-            // There it matters which of kube-scheduler's two looks finds something first. There
-            // are few of these.
-            for rank in site.cluster.nominated_among(&open) {
-                for rejection in judge(site.cluster, rank, pods.pod) {
-                    *counts.entry(rejection).or_default() += 1;
-                }
-                open.remove(rank);
-            }
-        }
+        open.remove(rank);
+    }
+    for rule in ABOUT_USE {
+        count_closed(rule, site, pods, &mut open, &mut counts);
     }
     let mut texts: BTreeMap<String, usize> = BTreeMap::new();
     for (rejection, nodes) in counts.into_iter().filter(|(_, nodes)| *nodes > 0) {
         *texts.entry(rejection.reason().into_owned()).or_default() += nodes;
     }
     texts
+}
+
+/// Counts the open nodes that a rule closes to these pods, by reason, and takes them out.
+fn count_closed(
+    rule: &dyn Rule,
+    site: &mut Site<'_>,
+    pods: &Applicants<'_>,
+    open: &mut RankSet,
+    counts: &mut BTreeMap<Rejection, usize>,
+) {
+    let closed = rule.closed(site, pods, open);
+    let before = open.clone();
+    for (nodes, rejection) in closed {
+        *counts.entry(rejection).or_default() += before.intersection(&nodes).len();
+        open.subtract(&nodes);
+    }
 }

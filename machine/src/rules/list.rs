@@ -19,12 +19,11 @@ use crate::fluxion::{Rank, RankSet};
 use crate::ledger::{Allocation, valid};
 use fluxqueue_workload::{Pod, Shape};
 
-/// All rules, in the order in which kube-scheduler asks its filters; its reasons are those of the
-/// first that rejects a node.
-pub(super) static RULES: [&dyn Rule; 11] = [
-    &NodeFilters,
-    &QueueNodes,
-    &InQuarantine,
+/// Rules about nodes without their pods, in kube-scheduler's order.
+pub(super) static ABOUT_NODES: [&dyn Rule; 3] = [&NodeFilters, &QueueNodes, &InQuarantine];
+
+/// Rules about the use of nodes, in the same order.
+pub(super) static ABOUT_USE: [&dyn Rule; 8] = [
     &host_ports::RULE,
     &ResourcesFit,
     &disks::RULE,
@@ -35,24 +34,27 @@ pub(super) static RULES: [&dyn Rule; 11] = [
     &WholeNodes,
 ];
 
-/// How many of them, the first ones, are about nodes without their pods.
-pub(super) const WITHOUT_PODS: usize = 3;
+/// Returns all rules, in the order in which kube-scheduler asks its filters; its reasons are those
+/// of the first that rejects a node.
+pub(super) fn rules() -> impl Iterator<Item = &'static dyn Rule> {
+    ABOUT_NODES.into_iter().chain(ABOUT_USE)
+}
 
 /// Returns the accounts of all rules that have one.
 fn accounts() -> impl Iterator<Item = &'static dyn Account> {
-    RULES.iter().filter_map(|rule| rule.account())
+    rules().filter_map(|rule| rule.account())
 }
 
 /// Returns as of when answers about these pods are given: it grows with each change after which
 /// some rule may close other nodes to them.
 pub fn version(cluster: &Cluster, pods: &Applicants<'_>) -> u64 {
-    RULES.iter().map(|rule| rule.version(cluster, pods)).sum()
+    rules().map(|rule| rule.version(cluster, pods)).sum()
 }
 
 /// Returns the nodes that no rule closes to these pods, but for those that the graph keeps.
 pub fn open(site: &mut Site<'_>, pods: &Applicants<'_>, horizon: Horizon) -> RankSet {
     let mut nodes = site.cluster.nodes().present().clone();
-    for rule in RULES.iter().filter(|rule| !rule.is_kept_by_graph()) {
+    for rule in rules().filter(|rule| !rule.is_kept_by_graph()) {
         rule.narrow(site, pods, horizon, &mut nodes);
     }
     nodes
@@ -61,7 +63,7 @@ pub fn open(site: &mut Site<'_>, pods: &Applicants<'_>, horizon: Horizon) -> Ran
 /// Takes the nodes out that the graph would not give to these pods now, for a trial without it.
 /// A trial checks room node by node ([`has_room`]).
 pub fn narrow_for_trial(site: &mut Site<'_>, pods: &Applicants<'_>, nodes: &mut RankSet) {
-    for rule in RULES.iter().filter(|rule| rule.is_kept_by_graph()) {
+    for rule in rules().filter(|rule| rule.is_kept_by_graph()) {
         rule.narrow(site, pods, Horizon::Now, nodes);
     }
 }
@@ -71,7 +73,7 @@ pub fn narrow_for_trial(site: &mut Site<'_>, pods: &Applicants<'_>, nodes: &mut 
 pub fn closed(site: &mut Site<'_>, pods: &Applicants<'_>) -> Vec<(RankSet, Rejection)> {
     let mut open = site.cluster.nodes().present().clone();
     let mut all = Vec::new();
-    for rule in RULES.iter().filter(|rule| !rule.is_kept_by_graph()) {
+    for rule in rules().filter(|rule| !rule.is_kept_by_graph()) {
         let closed = rule.closed(site, pods, &open);
         let before = open.clone();
         for (nodes, rejection) in closed {
@@ -90,12 +92,12 @@ pub fn has_room(cluster: &Cluster, rank: Rank, shape: &Shape) -> bool {
 
 /// True if pods with an end may keep these pods off nodes until then, beside those that take room.
 pub fn may_end(pods: &Applicants<'_>) -> bool {
-    RULES.iter().any(|rule| rule.may_end(pods))
+    rules().any(|rule| rule.may_end(pods))
 }
 
 /// True if a pod that has its slot may be there, by every rule and beside all other pods.
 pub fn admit(site: &mut Site<'_>, slot: &Allocation, pod: &Pod) -> bool {
-    valid(site.cluster, slot) && RULES.iter().all(|rule| rule.admits(site, slot, pod))
+    valid(site.cluster, slot) && rules().all(|rule| rule.admits(site, slot, pod))
 }
 
 /// Returns the differences between the counts on a node and the slots of these shapes there, one

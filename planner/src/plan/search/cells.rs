@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::limits::{LevelLimits, Parts};
+use super::limits::{LevelLimits, PartsOfNode};
 use super::pieces::Piece;
 use crate::plan::group::Group;
 use crate::plan::request::Request;
@@ -25,11 +25,11 @@ pub(super) struct Share {
 }
 
 /// How many pods of a piece are in a cell.
-pub(super) type Slots = BTreeMap<(usize, usize), usize>;
+pub(super) type PodCounts = BTreeMap<(usize, usize), usize>;
 
 /// A way in which all pods can come to nodes.
 pub(super) struct Found {
-    pub(super) slots: Slots,
+    pub(super) slots: PodCounts,
     /// The pods in the order in which they came, each by its piece, with its node.
     pub(super) seats: Vec<(usize, Rank)>,
 }
@@ -59,7 +59,7 @@ impl Found {
 pub(super) struct Cells {
     pub(super) nodes: Vec<Vec<Rank>>,
     /// Per cell the parts of levels.
-    pub(super) parts: Vec<Parts>,
+    pub(super) parts: Vec<PartsOfNode>,
     /// True if all terms are about one label, of which no two of the nodes have the same value.
     pub(super) are_alone: bool,
     /// Per cell and group, the scores of its nodes for what they are themselves.
@@ -75,7 +75,7 @@ pub(super) struct Cells {
 #[derive(PartialEq, Eq, Hash)]
 struct Kind {
     domains: Vec<Option<u32>>,
-    parts: Parts,
+    parts: PartsOfNode,
     /// Per group.
     liked: Vec<i64>,
 }
@@ -190,7 +190,7 @@ impl Cells {
         request: &Request,
         pieces: &[Piece<'_>],
         nodes: &[RankSet],
-        slots: &Slots,
+        slots: &PodCounts,
     ) -> Vec<Share> {
         let of_slice = |piece: &Piece<'_>, count| -> Vec<Slice> {
             piece.slice.map(|number| Slice { number, count }).into_iter().collect()

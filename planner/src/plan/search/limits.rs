@@ -13,7 +13,7 @@ use fluxqueue_workload::Shape;
 use fluxqueue_workload::levels::RuleScope;
 
 /// The parts that a node is in, by the levels that rules name; `None` where it is in none.
-pub(super) type Parts = Vec<Option<u32>>;
+pub(super) type PartsOfNode = Vec<Option<u32>>;
 
 /// The rules of a request, and how many pods of the trial are where under them.
 #[derive(Default)]
@@ -48,7 +48,7 @@ struct LevelLimit {
 /// Parts in which there are nodes that count, and the rules that say which of them do.
 struct CountedParts {
     under: Vec<usize>,
-    parts: Vec<Parts>,
+    parts: Vec<PartsOfNode>,
 }
 
 impl LevelLimits {
@@ -76,7 +76,7 @@ impl LevelLimits {
         for (at, group) in request.groups.iter().enumerate() {
             // Only where parts may differ up to a limit it matters which of them count.
             let Some(counted) = group.counted(cluster) else { continue };
-            let mut parts: Vec<Parts> =
+            let mut parts: Vec<PartsOfNode> =
                 counted.iter().map(|rank| limits.parts(rank, cluster, ledger)).collect();
             let of_group = pieces.iter().zip(&limits.of).filter(|(piece, _)| piece.group == at);
             let own: BTreeSet<usize> =
@@ -164,7 +164,7 @@ impl LevelLimits {
     }
 
     /// Returns the parts in which a node is.
-    pub(super) fn parts(&mut self, rank: Rank, cluster: &Cluster, ledger: &Ledger) -> Parts {
+    pub(super) fn parts(&mut self, rank: Rank, cluster: &Cluster, ledger: &Ledger) -> PartsOfNode {
         let numbers = &mut self.numbers;
         let mut part = |level: &Arc<str>| {
             let part = ledger.part_of(cluster, level, rank)?;
@@ -174,9 +174,8 @@ impl LevelLimits {
         self.levels.iter().map(&mut part).collect()
     }
 
-    /// A pod of the piece comes to a node of these parts. Whether the rules can be kept then; it
-    /// counts in any case.
-    pub(super) fn put(&mut self, piece: usize, parts: &Parts) -> bool {
+    /// Counts a pod of the piece in these parts. Returns true if every rule can still be kept.
+    pub(super) fn put(&mut self, piece: usize, parts: &PartsOfNode) -> bool {
         let Some(of) = self.of.get(piece) else { return true };
         for rule in of {
             let limit = &mut self.rules[*rule];
@@ -191,7 +190,7 @@ impl LevelLimits {
     }
 
     /// Takes back what [`LevelLimits::put`] has counted.
-    pub(super) fn take_away(&mut self, piece: usize, parts: &Parts) {
+    pub(super) fn take_away(&mut self, piece: usize, parts: &PartsOfNode) {
         // Without rules about levels no piece has an entry.
         for rule in self.of.get(piece).into_iter().flatten() {
             let limit = &mut self.rules[*rule];
@@ -208,7 +207,7 @@ impl LevelLimits {
     }
 
     /// Returns how many pods are with a pod that comes there, over all rules that want them even.
-    pub(super) fn crowding(&self, piece: usize, parts: &Parts) -> i64 {
+    pub(super) fn crowding(&self, piece: usize, parts: &PartsOfNode) -> i64 {
         let Some(of) = self.of.get(piece) else { return 0 };
         let even =
             of.iter().filter(|rule| self.skew(**rule).is_some()).map(|rule| &self.rules[*rule]);
@@ -268,7 +267,7 @@ impl LevelLimits {
 
     /// True if a part counts: where pods are to be in one part of a wider level, only the parts
     /// within that one count. Before it is chosen, none does.
-    fn is_open(&self, under: &[usize], parts: &Parts) -> bool {
+    fn is_open(&self, under: &[usize], parts: &PartsOfNode) -> bool {
         under.iter().map(|rule| &self.rules[*rule]).all(|rule| {
             match (&rule.want.within, parts[rule.level]) {
                 (Within::One, Some(part)) => rule.counts.contains_key(&part),

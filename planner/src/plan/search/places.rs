@@ -43,11 +43,11 @@ enum Way {
     /// The pods are put on nodes one after the other.
     Trial,
     /// All orders of pods are searched up to a bound, and for each pod all cells.
-    AllWays,
+    Exhaustive,
 }
 
 /// The purpose of a search.
-trait Aim {
+trait Purpose {
     /// The place of a pod.
     type Place;
 
@@ -61,14 +61,14 @@ trait Aim {
     fn in_order(&self, nodes: &RankSet) -> Vec<Rank>;
 
     /// Has the graph propose places.
-    fn by_graph(
+    fn propose_by_graph(
         room: &mut Room<'_>,
         request: &Request,
         nodes: &[RankSet],
     ) -> Fit<Places<Self::Place>>;
 
     /// Makes places of the seats that a trial has found.
-    fn by_trial(
+    fn places_of(
         room: &mut Room<'_>,
         request: &Request,
         tried: &Tried<'_>,
@@ -89,15 +89,15 @@ struct Tried<'a> {
     found: Found,
 }
 
-/// Slots that are taken.
-struct Slots;
+/// To take slots, with volumes.
+struct TakeSlots;
 
-/// Nodes alone, those first that come first here.
-struct Nodes<'a>(&'a [Rank]);
+/// To find nodes alone, and to take nothing: of nodes that are alike, the first here come first.
+struct FindNodes<'a>(&'a [Rank]);
 
 /// Takes slots for all pods, with their volumes where they need some.
 pub(crate) fn place(room: &mut Room<'_>, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
-    search(room, request, nodes, &Slots)
+    search(room, request, nodes, &TakeSlots)
 }
 
 /// Takes slots for all pods where they would rather be for each other, if such places are found.
@@ -106,10 +106,10 @@ pub(crate) fn place_as_preferred(
     request: &Request,
     nodes: &[RankSet],
 ) -> Option<Allocations> {
-    if !Slots::ways(request).contains(&Way::Trial) {
+    if !TakeSlots::ways(request).contains(&Way::Trial) {
         return None;
     }
-    Proposals::new(&Slots).by(Way::Trial, room, request, nodes).placed()
+    Proposals::new(&TakeSlots).by(Way::Trial, room, request, nodes).placed()
 }
 
 /// Takes slots in the best parts that have room for all now, if the request would rather have
@@ -119,7 +119,7 @@ pub(crate) fn place_in_better_parts(
     request: &Request,
     nodes: &[RankSet],
 ) -> Option<Allocations> {
-    Proposals::new(&Slots).in_better_parts(room, request, nodes)
+    Proposals::new(&TakeSlots).in_better_parts(room, request, nodes)
 }
 
 /// Returns nodes on which all pods may be together, each with its volumes beside the others.
@@ -130,19 +130,19 @@ pub(crate) fn nodes_for_all(
     nodes: &[RankSet],
     ranks: &[Rank],
 ) -> Option<RankSet> {
-    let places = search(room, request, nodes, &Nodes(ranks)).placed()?;
+    let places = search(room, request, nodes, &FindNodes(ranks)).placed()?;
     Some(places.into_iter().flatten().flatten().collect())
 }
 
 /// Looks for places of all pods, with their volumes: proposes places, checks the pods there, keeps
 /// those from their nodes that do not fit, and begins again.
-fn search<A: Aim>(
+fn search<A: Purpose>(
     room: &mut Room<'_>,
     request: &Request,
     nodes: &[RankSet],
-    aim: &A,
+    purpose: &A,
 ) -> Fit<Places<A::Place>> {
-    let mut proposals = Proposals::new(aim);
+    let mut proposals = Proposals::new(purpose);
     if !request.rests_on_volumes() {
         return proposals.first(room, request, nodes);
     }
@@ -184,7 +184,7 @@ fn search<A: Aim>(
 
 /// Returns the pods that cannot have their volumes on these nodes beside the others. If there are
 /// none, and the places are taken, the volumes are chosen.
-fn misfits<'a, A: Aim>(
+fn misfits<'a, A: Purpose>(
     room: &mut Room<'_>,
     seats: impl Iterator<Item = (&'a Uid, Rank)>,
 ) -> Vec<Uid> {
@@ -198,16 +198,16 @@ fn misfits<'a, A: Aim>(
 
 /// The proposals of one search.
 struct Proposals<'a, A> {
-    aim: &'a A,
+    purpose: &'a A,
     /// The number that may still be made.
     left: usize,
     /// The number that may still be made in better parts.
     left_in_better: usize,
 }
 
-impl<'a, A: Aim> Proposals<'a, A> {
-    fn new(aim: &'a A) -> Self {
-        Proposals { aim, left: PROPOSALS_MAX, left_in_better: BETTER_PROPOSALS_MAX }
+impl<'a, A: Purpose> Proposals<'a, A> {
+    fn new(purpose: &'a A) -> Self {
+        Proposals { purpose, left: PROPOSALS_MAX, left_in_better: BETTER_PROPOSALS_MAX }
     }
 
     /// True if one more may be made; it counts.
@@ -273,7 +273,11 @@ impl<'a, A: Aim> Proposals<'a, A> {
         nodes: &[RankSet],
     ) -> Fit<Places<A::Place>> {
         if way == Way::Graph {
-            return if self.go_on() { A::by_graph(room, request, nodes) } else { Fit::NotFound };
+            return if self.go_on() {
+                A::propose_by_graph(room, request, nodes)
+            } else {
+                Fit::NotFound
+            };
         }
         // If room is missing, no rule is in the way, and a trial would find nothing.
         let is_cheap = way == Way::Trial && request.asks_about_pods();
@@ -288,7 +292,7 @@ impl<'a, A: Aim> Proposals<'a, A> {
                 return fit;
             }
         }
-        if way == Way::AllWays { Fit::NotFound } else { fit }
+        if way == Way::Exhaustive { Fit::NotFound } else { fit }
     }
 
     /// Puts all pods on these nodes one after the other, and takes them away.
@@ -301,20 +305,20 @@ impl<'a, A: Aim> Proposals<'a, A> {
     ) -> Fit<Places<A::Place>> {
         let pieces = pieces(request);
         let mut limits = LevelLimits::of(request, &pieces, room.cluster, room.ledger);
-        let ranks = self.aim.in_order(&union(nodes));
+        let ranks = self.purpose.in_order(&union(nodes));
         let cells = Cells::of(request, nodes, ranks.into_iter(), &mut limits, room);
         room.count_trial(request.pods());
         let find = if way == Way::Trial { trial::find } else { ways::find };
         match find(request, &pieces, nodes, &cells, &mut limits, room.cluster) {
             Some(found) => {
-                A::by_trial(room, request, &Tried { nodes, pieces: &pieces, cells: &cells, found })
+                A::places_of(room, request, &Tried { nodes, pieces: &pieces, cells: &cells, found })
             }
             None => Fit::NotNow,
         }
     }
 }
 
-impl Aim for Slots {
+impl Purpose for TakeSlots {
     type Place = Allocation;
 
     const TAKES: bool = true;
@@ -322,8 +326,8 @@ impl Aim for Slots {
     fn ways(request: &Request) -> &'static [Way] {
         // For one pod, the nodes that are open to it say all.
         match (request.pods() > 1, request.asks_about_pods()) {
-            (true, true) if request.is_about_others() => &[Way::Graph, Way::Trial, Way::AllWays],
-            (true, true) => &[Way::Trial, Way::AllWays],
+            (true, true) if request.is_about_others() => &[Way::Graph, Way::Trial, Way::Exhaustive],
+            (true, true) => &[Way::Trial, Way::Exhaustive],
             (true, false) if request.prefers_by_pods() => &[Way::Trial, Way::Graph],
             _ => &[Way::Graph],
         }
@@ -333,12 +337,16 @@ impl Aim for Slots {
         nodes.iter().collect()
     }
 
-    fn by_graph(room: &mut Room<'_>, request: &Request, nodes: &[RankSet]) -> Fit<Allocations> {
+    fn propose_by_graph(
+        room: &mut Room<'_>,
+        request: &Request,
+        nodes: &[RankSet],
+    ) -> Fit<Allocations> {
         let groups = room.ordered_groups(request, nodes);
         booking::housed(room.ledger.allocate(room.cluster, &groups), room, request)
     }
 
-    fn by_trial(room: &mut Room<'_>, request: &Request, tried: &Tried<'_>) -> Fit<Allocations> {
+    fn places_of(room: &mut Room<'_>, request: &Request, tried: &Tried<'_>) -> Fit<Allocations> {
         let Tried { nodes, pieces, cells, found } = tried;
         booking::book(room, request, &cells.shares(request, pieces, nodes, &found.slots))
     }
@@ -352,24 +360,24 @@ impl Aim for Slots {
     }
 }
 
-impl Aim for Nodes<'_> {
+impl Purpose for FindNodes<'_> {
     type Place = Rank;
 
     const TAKES: bool = false;
 
     fn ways(_: &Request) -> &'static [Way] {
-        &[Way::Trial, Way::AllWays]
+        &[Way::Trial, Way::Exhaustive]
     }
 
     fn in_order(&self, nodes: &RankSet) -> Vec<Rank> {
         self.0.iter().copied().filter(|rank| nodes.contains(*rank)).collect()
     }
 
-    fn by_graph(_: &mut Room<'_>, _: &Request, _: &[RankSet]) -> Fit<Places<Rank>> {
+    fn propose_by_graph(_: &mut Room<'_>, _: &Request, _: &[RankSet]) -> Fit<Places<Rank>> {
         Fit::NotFound
     }
 
-    fn by_trial(_: &mut Room<'_>, request: &Request, tried: &Tried<'_>) -> Fit<Places<Rank>> {
+    fn places_of(_: &mut Room<'_>, request: &Request, tried: &Tried<'_>) -> Fit<Places<Rank>> {
         Fit::Placed(tried.found.by_want(request, tried.pieces))
     }
 

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::cells::{Cells, Found, Slots};
+use super::cells::{Cells, Found, PodCounts};
 use super::limits::LevelLimits;
 use super::line::Line;
 use super::pieces::Piece;
@@ -20,7 +20,7 @@ use fluxqueue_workload::levels::RuleScope;
 
 /// The order in which a slice looks at parts that are as crowded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Parts {
+enum PartOrder {
     /// Those with the least room first.
     Tightest,
     /// Those with most room first.
@@ -30,7 +30,7 @@ enum Parts {
 /// Pods that are to be in one part of a level, if there are others that are to be in one by
 /// themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Whole {
+enum TogetherBy {
     Slice(u32),
     /// Those under this rule.
     Role(usize),
@@ -63,7 +63,7 @@ struct Trial<'a> {
     /// Per piece how many of its pods have been put, and these in order.
     counts: Vec<usize>,
     put: Vec<Put>,
-    slots: Slots,
+    slots: PodCounts,
     /// Per level the cells of each part, and of each kind of cells there one: those that differ by
     /// the narrowest label alone are alike.
     parts: HashMap<usize, BTreeMap<u32, OfPart>>,
@@ -94,9 +94,9 @@ pub(super) fn find(
 ) -> Option<Found> {
     let before = cluster.begin_trial();
     let mut trial = Trial::new(request, pieces, nodes, cells, limits, cluster);
-    let mut found = trial.run(Parts::Tightest);
+    let mut found = trial.run(PartOrder::Tightest);
     if found.is_none() && trial.has_units() {
-        found = trial.run(Parts::Roomiest);
+        found = trial.run(PartOrder::Roomiest);
     }
     cluster.end_trial(before);
     found
@@ -120,7 +120,7 @@ impl<'a> Trial<'a> {
             cluster,
             counts: vec![0; pieces.len()],
             put: Vec::new(),
-            slots: Slots::new(),
+            slots: PodCounts::new(),
             parts: HashMap::new(),
             rooms: HashMap::new(),
             too_full: BTreeSet::new(),
@@ -131,7 +131,7 @@ impl<'a> Trial<'a> {
 
     /// Puts all pods on nodes, and takes them away. Where they were; `None` if one has found no
     /// node.
-    fn run(&mut self, order: Parts) -> Option<Found> {
+    fn run(&mut self, order: PartOrder) -> Option<Found> {
         // A part that was too full may be emptier this time.
         self.too_full.clear();
         let mut units = self.units();
@@ -165,7 +165,7 @@ impl<'a> Trial<'a> {
 
     /// All pieces, those of one slice together, or of one role.
     fn units(&self) -> Vec<Unit> {
-        let mut of_whole: HashMap<Whole, usize> = HashMap::new();
+        let mut of_whole: HashMap<TogetherBy, usize> = HashMap::new();
         let mut units: Vec<Unit> = Vec::new();
         for at in 0..self.pieces.len() {
             let whole = self.whole_of(at);
@@ -181,7 +181,7 @@ impl<'a> Trial<'a> {
 
     /// Returns the group with which a piece is to be in one part of a level, and the number of that
     /// level.
-    fn whole_of(&self, at: usize) -> Option<(Whole, usize)> {
+    fn whole_of(&self, at: usize) -> Option<(TogetherBy, usize)> {
         let piece = &self.pieces[at];
         let mut wants =
             self.request.groups[piece.group].levels.iter().flat_map(|wants| wants.iter());
@@ -190,9 +190,9 @@ impl<'a> Trial<'a> {
         };
         match (piece.slice, wants.find(is_slice)) {
             (Some(slice), Some(want)) => {
-                Some((Whole::Slice(slice), self.limits.level(&want.level)?))
+                Some((TogetherBy::Slice(slice), self.limits.level(&want.level)?))
             }
-            _ => self.limits.own_part(at).map(|(rule, level)| (Whole::Role(rule), level)),
+            _ => self.limits.own_part(at).map(|(rule, level)| (TogetherBy::Role(rule), level)),
         }
     }
 
@@ -283,7 +283,7 @@ impl<'a> Trial<'a> {
 
     /// Puts the pods of a unit into the first part that takes all of them, else into the one that
     /// takes most. `None` if none takes any.
-    fn choose_part(&mut self, pieces: &[usize], level: usize, order: Parts) -> Option<u32> {
+    fn choose_part(&mut self, pieces: &[usize], level: usize, order: PartOrder) -> Option<u32> {
         let mut best: Option<(usize, u32)> = None;
         let before = self.put.len();
         for part in self.parts_for(pieces, level, order) {
@@ -320,7 +320,7 @@ impl<'a> Trial<'a> {
 
     /// The parts that have room for these pieces, as far as each of them goes alone, in the order
     /// in which they are tried.
-    fn parts_for(&mut self, pieces: &[usize], level: usize, order: Parts) -> Vec<u32> {
+    fn parts_for(&mut self, pieces: &[usize], level: usize, order: PartOrder) -> Vec<u32> {
         let kind = self.kind_of(pieces);
         let parts: Vec<u32> = self.parts[&level].keys().copied().collect();
         let mut in_order: Vec<(i64, i64, u32)> = Vec::new();
@@ -341,7 +341,7 @@ impl<'a> Trial<'a> {
             }
             let taken = self.parts[&level][&part].taken;
             let left = i64::try_from(rooms[0].saturating_sub(taken)).unwrap_or(i64::MAX);
-            let by_room = if order == Parts::Tightest { left } else { -left };
+            let by_room = if order == PartOrder::Tightest { left } else { -left };
             in_order.push((self.crowding(pieces[0], level, part), by_room, part));
         }
         in_order.sort_unstable();

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::cells::{Cells, Found, Slots};
+use super::cells::{Cells, Found, PodCounts};
 use super::limits::LevelLimits;
 use super::pieces::Piece;
 use crate::plan::request::Request;
@@ -21,7 +21,7 @@ type State = Vec<(usize, Vec<(usize, usize)>)>;
 const LOOKS_MAX: usize = 4_096;
 
 /// A search, with the pods that have been put so far.
-struct Search<'a> {
+struct Exhaustive<'a> {
     nodes: &'a [RankSet],
     cells: &'a Cells,
     limits: &'a mut LevelLimits,
@@ -31,7 +31,7 @@ struct Search<'a> {
     kinds: Vec<usize>,
     /// Per piece how many of its pods have been put.
     put: Vec<usize>,
-    slots: Slots,
+    slots: PodCounts,
     /// Those that have been put.
     seats: Vec<(usize, Rank)>,
     /// States from which no way was found.
@@ -54,7 +54,7 @@ pub(super) fn find(
         return None;
     }
     let trial = cluster.begin_trial();
-    let mut search = Search {
+    let mut search = Exhaustive {
         nodes,
         cells,
         limits,
@@ -62,7 +62,7 @@ pub(super) fn find(
         pieces,
         kinds: kinds(pieces),
         put: vec![0; pieces.len()],
-        slots: Slots::new(),
+        slots: PodCounts::new(),
         seats: Vec::new(),
         dead_ends: HashSet::new(),
         looks: 0,
@@ -92,7 +92,7 @@ fn kinds(pieces: &[Piece<'_>]) -> Vec<usize> {
     pieces.iter().enumerate().map(|piece| first(piece).unwrap_or(piece.0)).collect()
 }
 
-impl Search<'_> {
+impl Exhaustive<'_> {
     /// True if there is a way from here. Pods are taken away again; the slots and seats of a way
     /// stay noted.
     fn goes_on(&mut self) -> bool {

@@ -80,6 +80,13 @@ pub struct CoreSettings {
     pub topology: Arc<Topology>,
 }
 
+impl CoreSettings {
+    /// Returns the scheduler name in reports that belong to no job: the first that is served.
+    pub(crate) fn reporter(&self) -> Arc<str> {
+        self.scheduler_names.first().cloned().unwrap_or_else(|| Arc::from(SCHEDULER_NAME))
+    }
+}
+
 impl Default for CoreSettings {
     /// The settings of an installation that sets none of them.
     fn default() -> Self {

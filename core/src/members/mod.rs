@@ -131,12 +131,7 @@ impl Members<'_> {
                 text::quoted(&pod.scheduler),
                 self.served_names(),
             );
-            let reporter = self
-                .settings
-                .scheduler_names
-                .first()
-                .cloned()
-                .unwrap_or_else(|| Arc::from("fluxqueue"));
+            let reporter = self.settings.reporter();
             self.agenda.note(
                 Subject::Pod(pod.id.clone()),
                 EventKind::Warning,

@@ -228,12 +228,7 @@ impl Slots<'_> {
                 "its kubelet has refused {refusals} pods in a row: Fluxqueue leaves the node \
                  alone for longer after each refusal, until a pod runs there"
             );
-            let reporter = self
-                .settings
-                .scheduler_names
-                .first()
-                .cloned()
-                .unwrap_or_else(|| Arc::from("fluxqueue"));
+            let reporter = self.settings.reporter();
             let subject = Subject::Node { name: node.clone(), uid };
             let reason = EventReason::NodeRefusesPods.as_str();
             self.agenda.note(subject, EventKind::Warning, reason, "Scheduling", text, &reporter);

@@ -19,6 +19,7 @@ use crate::timers::Timer;
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_planner::Planner;
 use fluxqueue_planner::plan::Kept;
+use fluxqueue_planner::plan::PUT_OFF_SECONDS;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::Time;
@@ -37,10 +38,6 @@ pub(crate) struct WriteAhead<'a> {
 /// The least time in milliseconds between the last write of a promise and the write of an improved
 /// one.
 const IMPROVEMENT_MILLIS: i64 = 5_000;
-
-/// The delay in seconds up to which a promise counts as the same one, which could not begin at
-/// once.
-const PUT_OFF_SECONDS: u64 = 1;
 
 impl WriteAhead<'_> {
     /// Decides which promise the record of a job states. A promise that was made or broken is
@@ -163,7 +160,9 @@ impl WriteAhead<'_> {
     fn is_broken(&self, job: &Job, said: &Said) -> bool {
         let start = |said: &Said| said.start;
         let before = job.told.promise.as_ref().map_or_else(|| start(&self.written(job)?), start);
-        before.zip(said.start).is_some_and(|(before, now)| now > before.plus_secs(PUT_OFF_SECONDS))
+        before
+            .zip(said.start)
+            .is_some_and(|(before, now)| now > before.plus_secs(PUT_OFF_SECONDS.unsigned_abs()))
     }
 
     /// Returns the promise that a job has on record.

@@ -392,7 +392,7 @@ impl Live<'_> {
 
 /// Delay of a reservation in seconds up to which it may still begin in a moment: the clock itself
 /// puts a start off by this much.
-pub(super) const PUT_OFF_SECONDS: i64 = 1;
+pub const PUT_OFF_SECONDS: i64 = 1;
 
 /// Returns the nodes that a reservation may use among those open to it: the ones that are left to
 /// it, and its present ones.

@@ -46,7 +46,7 @@ pub use capacity::{Capacity, Limited, Requests, Version};
 pub use claims::Claims;
 pub use effort::Effort;
 pub use group::{Group, slice_size};
-pub use live::Live;
+pub use live::{Live, PUT_OFF_SECONDS};
 pub use outcome::Outcome;
 pub use pods::Pods;
 pub use progress::{Decision, News, Pending, Plan};

@@ -57,15 +57,23 @@ impl Slots<'_> {
         let mut numbers = 0..;
         let mut assigned: BTreeMap<Uid, Allocation> = BTreeMap::new();
         let mut slots = slots.into_iter();
+        // One for each pod; a slot that is over would stay taken for ever.
+        let mut spare: Vec<Allocation> = Vec::new();
         for (group, of_group) in request.groups.iter().zip(&mut slots) {
             for (pods, of_want) in group.pods.iter().zip(of_group) {
-                let uids = pods.iter().map(|pod| match numbers.next().filter(|_| are_alike) {
-                    Some(number) => pod.stand_in_of_number(number).id.uid,
-                    None => pod.id.uid.clone(),
-                });
-                assigned.extend(uids.zip(of_want));
+                let mut of_want = of_want.into_iter();
+                for (pod, slot) in pods.iter().zip(&mut of_want) {
+                    let uid = match numbers.next().filter(|_| are_alike) {
+                        Some(number) => pod.stand_in_of_number(number).id.uid,
+                        None => pod.id.uid.clone(),
+                    };
+                    spare.extend(assigned.insert(uid, slot));
+                }
+                spare.extend(of_want);
             }
         }
+        debug_assert!(spare.is_empty(), "{} slots for no pod", spare.len());
+        self.free_allocations(spare);
         self.free_allocations(slots.flatten().flatten());
         // Seats are given in the order of the pods, not of the nodes.
         let job = self.jobs.all.known(&id)?;

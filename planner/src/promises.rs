@@ -130,7 +130,7 @@ impl Promise {
 }
 
 impl Kept {
-    /// What stands now is something else.
+    /// True if something else stands now.
     pub fn is_not(&self, now: Option<&Promise>) -> bool {
         now.is_none_or(|promise| {
             promise.place.start != self.start || promise.place.nodes != self.nodes
@@ -165,7 +165,7 @@ impl Promises {
         self.reserved.values().any(|promise| promise.place.nodes.contains(rank))
     }
 
-    /// No request has a reservation.
+    /// True if no request has a reservation.
     pub fn is_empty(&self) -> bool {
         self.reserved.is_empty()
     }

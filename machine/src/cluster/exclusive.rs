@@ -98,8 +98,8 @@ impl<T: Exclusive> ByNode<T> {
             .collect()
     }
 
-    /// A pod that has taken these shares none of them: each is taken on the node exactly once, by
-    /// itself.
+    /// True if a pod that has taken these shares none of them: each is taken on the node exactly
+    /// once, by itself.
     fn are_its_own(&self, rank: Rank, things: &[T]) -> bool {
         if things.is_empty() {
             return true;

@@ -194,7 +194,8 @@ pub(super) fn untolerated<'a>(
     node.taints.iter().filter(keeps_off).filter(move |taint| !is_tolerated(taint))
 }
 
-/// Node selector and required node affinity let pods with these constraints use the node.
+/// True if the node selector and the required node affinity let pods with these constraints use
+/// the node.
 pub(super) fn matches_node_affinity(node: &Node, constraints: &Constraints) -> bool {
     let selected =
         constraints.node_selector.iter().all(|(key, value)| node.label(key) == Some(&**value));

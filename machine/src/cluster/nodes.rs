@@ -122,7 +122,7 @@ impl Nodes {
         self.used(rank).map_or(0, |used| self.room_beside(rank, shape, used))
     }
 
-    /// The node holds no more than it has, of every resource that `requests` names.
+    /// True if the node holds no more than it has, of every resource that `requests` names.
     pub fn holds(&self, rank: Rank, requests: &Resources) -> bool {
         self.entry(rank).is_some_and(|entry| {
             requests

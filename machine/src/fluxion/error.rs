@@ -22,7 +22,8 @@ impl GraphError {
         self.errno == errno::ENOENT
     }
 
-    /// The library caught a defect, or an exception, and answers no more: another graph is needed.
+    /// True if the library caught a defect, or an exception, and answers no more: another graph is
+    /// needed.
     pub fn is_lost(&self) -> bool {
         self.errno == errno::EFAULT
     }

@@ -134,12 +134,12 @@ impl Graph {
         either!(&mut self.0, graph => graph.add_node(rank, name, pools))
     }
 
-    /// Nodes can be put into parts of levels, and requests ask for these.
+    /// True if nodes can be put into parts of levels, and requests ask for these.
     pub fn has_levels(&self) -> bool {
         matches!(self.0, Kind::Pools(_))
     }
 
-    /// Slots can have their nodes alone.
+    /// True if slots can have their nodes alone.
     pub fn has_tenants(&self) -> bool {
         matches!(self.0, Kind::Pools(_))
     }

@@ -51,7 +51,7 @@ impl PoolGraph {
         Ok(PoolGraph { context, extensions, nodes, now: 0, is_copy: false, steps })
     }
 
-    /// The library makes copies.
+    /// True if the library makes copies.
     pub(super) fn can_be_copied(&self) -> bool {
         self.context.table.clone.is_some()
     }

@@ -40,7 +40,7 @@ impl Allocation {
     }
 }
 
-/// The allocation's node is still the one it was made on.
+/// True if the allocation's node is still the one it was made on.
 pub fn valid(cluster: &Cluster, allocation: &Allocation) -> bool {
     cluster.nodes().generation(allocation.rank) == Some(allocation.generation)
 }

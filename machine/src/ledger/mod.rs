@@ -166,12 +166,12 @@ impl Ledger {
         self.topology.wider(level).map(|level| &level.name)
     }
 
-    /// Requests can ask for parts of levels.
+    /// True if requests can ask for parts of levels.
     pub fn has_levels(&self) -> bool {
         self.graph.has_levels()
     }
 
-    /// Requests can ask for nodes alone.
+    /// True if requests can ask for nodes alone.
     pub fn has_tenants(&self) -> bool {
         self.graph.has_tenants()
     }
@@ -181,7 +181,8 @@ impl Ledger {
         self.booked.is_in_company(allocation.rank, allocation.number)
     }
 
-    /// Slots of this tenancy suit all that is on a node, but for allocations of these numbers.
+    /// True if slots of this tenancy suit all that is on a node, but for allocations of these
+    /// numbers.
     pub fn is_open_without(&self, rank: Rank, tenancy: Tenancy, gone: &[u64]) -> bool {
         self.booked.is_open_without(rank, tenancy, gone)
     }
@@ -346,7 +347,7 @@ impl Ledger {
         taken
     }
 
-    /// Something on a node has an end.
+    /// True if something on a node has an end.
     pub fn has_passing(&self, rank: Rank) -> bool {
         self.booked.on(rank).any(|booked| booked.end != End::Never)
     }

@@ -64,7 +64,7 @@ impl Ledger {
         Remade::Kept(Reservation { gid, start: moved.at, nodes, groups }, moved.later)
     }
 
-    /// A reservation is an allocation by now: its start has come, and its room was free.
+    /// True if a reservation is an allocation by now: its start has come, and its room was free.
     pub(crate) fn has_begun(&mut self, kept: &Reservation) -> bool {
         let begun = self.graph.has_begun(kept.gid);
         self.check("asking after a reservation", begun).unwrap_or(false)

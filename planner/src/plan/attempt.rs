@@ -219,8 +219,9 @@ impl Attempt {
             && !capacity.changed_since(self.version.changes, for_good)
     }
 
-    /// Earlier jobs leave more nodes to it than they did, and on one of these a pod of it fits; or
-    /// it had to wait for nothing but such nodes, and others are the first to hold them now.
+    /// True if earlier jobs leave more nodes to it than they did, and on one of these a pod of it
+    /// fits; or it had to wait for nothing but such nodes, and others are the first to hold them
+    /// now.
     fn is_helped_by<C: Capacity>(&self, left: &[RankSet], capacity: &C, holds: &Claims) -> bool {
         match &self.outcome {
             outcome if outcome.needs_nodes() => return false,
@@ -237,7 +238,7 @@ impl Attempt {
         })
     }
 
-    /// A change since concerns its nodes in a way that its outcome rests on.
+    /// True if a change since concerns its nodes in a way that its outcome rests on.
     fn is_concerned<C: Capacity>(&self, capacity: &mut C) -> bool {
         let is_open = |rank| self.open.iter().any(|open| open.contains(rank));
         let is_free = |rank| self.free.iter().any(|free| free.contains(rank));
@@ -300,13 +301,13 @@ impl Attempt {
         }
     }
 
-    /// Others need not wait for it to start.
+    /// True if others need not wait for it to start.
     pub fn holds_up_no_other(&self) -> bool {
         self.is_hopeless()
             || matches!(self.outcome, Outcome::PassedOver | Outcome::NodesAway | Outcome::NotFound)
     }
 
-    /// More nodes, or larger ones, are needed.
+    /// True if more nodes, or larger ones, are needed.
     pub fn is_hopeless(&self) -> bool {
         matches!(self.outcome, Outcome::Never | Outcome::NoNodes)
     }

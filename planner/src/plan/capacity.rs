@@ -38,13 +38,13 @@ pub trait Capacity {
         open: &[RankSet],
         outcome: &Outcome,
     ) -> Option<RankSet>;
-    /// Nodes are held for this request no more: it keeps pods of other namespaces off whole
+    /// True if nodes are held for this request no more: it keeps pods of other namespaces off whole
     /// domains, and has held them for long enough.
     fn has_held_its_time(&mut self, pending: &PendingRequest, request: &Request) -> bool;
-    /// Pods of a request may come to some of these nodes together now, by what they ask about other
-    /// pods.
+    /// True if pods of a request may come to some of these nodes together now, by what they ask
+    /// about other pods.
     fn are_allowed_together(&mut self, request: &Request, nodes: &[RankSet]) -> bool;
-    /// The same on whatever nodes once everything with an end has ended.
+    /// True if they may come to some nodes together once everything with an end has ended.
     fn are_allowed_together_some_day(&mut self, request: &Request) -> bool;
     /// The nodes that a group could use if those that are cordoned or not ready came back.
     fn lasting(&mut self, group: &Group) -> RankSet;
@@ -56,7 +56,7 @@ pub trait Capacity {
     fn eligible(&mut self, request: &Request, nodes: &[RankSet]) -> RankSet;
     /// True if one of the changes since then matters, or there were too many to know.
     fn changed_since(&self, then: u64, matters: &mut dyn FnMut(Change) -> bool) -> bool;
-    /// A pod of the request fits on this node now, as far as its amounts go.
+    /// True if a pod of the request fits on this node now, as far as its amounts go.
     fn fits_one(&self, request: &Request, rank: Rank) -> bool;
     /// True if one pod fits there once all pods with a known end have ended.
     fn fits_one_some_day(&self, request: &Request, rank: Rank) -> bool;

@@ -141,7 +141,7 @@ impl Claims {
         self.starting.push(Claim { nodes, request, holder });
     }
 
-    /// Others wait for this one to begin, or may.
+    /// True if others wait for this one to begin, or may.
     pub fn is_waited_for(&self, pending: &PendingRequest) -> bool {
         self.has_followers.get() && self.starting.iter().any(|claim| claim.is_of(pending))
     }
@@ -279,7 +279,7 @@ impl Claims {
         self.end = self.end.take().max(Some(place));
     }
 
-    /// The walk did not come to this place.
+    /// True if the walk did not come to this place.
     pub(super) fn is_before(&self, place: &Place) -> bool {
         self.end.as_ref().is_none_or(|end| end < place)
     }

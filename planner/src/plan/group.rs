@@ -62,7 +62,7 @@ impl Group {
         }
     }
 
-    /// Pods that end may keep its pods off nodes until then.
+    /// True if pods that end may keep its pods off nodes until then.
     pub(super) fn may_be_kept_away(&self) -> bool {
         rules::may_end(&self.applicants(None))
     }
@@ -92,28 +92,29 @@ impl Group {
         slice_size(&self.levels)
     }
 
-    /// Its pods keep others away by required anti-affinity.
+    /// True if its pods keep others away by required anti-affinity.
     pub fn repels_pods(&self) -> bool {
         !self.sample.shape.constraints.repels.is_empty()
     }
 
-    /// Its pods keep pods of other namespaces away by required anti-affinity.
+    /// True if its pods keep pods of other namespaces away by required anti-affinity.
     pub(crate) fn repels_other_namespaces(&self) -> bool {
         let Pod { id, shape, .. } = &*self.sample;
         shape.constraints.repels.iter().any(|term| term.reaches_beyond(&id.key.namespace))
     }
 
-    /// Its pods are to be spread among others, themselves included.
+    /// True if its pods are to be spread among others, themselves included.
     pub(crate) fn is_spread(&self) -> bool {
         !self.sample.shape.constraints.spreads.is_empty()
     }
 
-    /// Its pods are to be near to each other.
+    /// True if its pods are to be near to each other.
     pub(crate) fn is_near_its_own(&self) -> bool {
         self.stance.own.near
     }
 
-    /// Its pods are to be spread at least as evenly as those of another group, among the same.
+    /// True if its pods are to be spread at least as evenly as those of another group, among the
+    /// same.
     pub(super) fn is_as_even_as(&self, other: &Group) -> bool {
         let [own, others] = [self, other].map(|group| &group.sample.shape.constraints.spreads);
         others.iter().all(|of| {
@@ -125,7 +126,7 @@ impl Group {
         })
     }
 
-    /// Other pods have something to do with where its pods may go.
+    /// True if other pods have something to do with where its pods may go.
     pub(crate) fn depends_on_pods(&self) -> bool {
         self.sample.shape.constraints.asks_about_pods() || !self.stance.repelled_by.is_empty()
     }

@@ -107,7 +107,7 @@ impl Request {
         self.groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum()
     }
 
-    /// A pod of it would rather be where others are, or are not.
+    /// True if a pod of it would rather be where others are, or are not.
     pub(super) fn prefers_by_pods(&self) -> bool {
         self.groups.iter().any(|group| group.sample.shape.constraints.prefers_by_pods())
     }
@@ -135,7 +135,7 @@ impl Request {
         constraints.into_iter().any(|of| !of.near.is_empty() || !of.spreads.is_empty())
     }
 
-    /// A pod of it asks about other pods.
+    /// True if a pod of it asks about other pods.
     pub fn asks_about_pods(&self) -> bool {
         self.groups.iter().any(|group| group.sample.shape.constraints.asks_about_pods())
     }
@@ -162,13 +162,13 @@ impl Request {
             .any(|group| group.volumes.as_ref().is_some_and(|needs| needs.rests_on_others()))
     }
 
-    /// Pods that end may keep some of its pods off nodes until then, as far as was known when the
-    /// walk began.
+    /// True if pods that end may keep some of its pods off nodes until then, as far as was known
+    /// when the walk began.
     pub(super) fn may_be_kept_away(&self) -> bool {
         self.groups.iter().any(Group::may_be_kept_away)
     }
 
-    /// A pod on a node may have to go before one of it can come there.
+    /// True if a pod on a node may have to go before one of it can come there.
     pub fn is_kept_away_by(&self, pod: &Pod, cluster: &Cluster) -> bool {
         let keeps_away = |group: &Group| {
             let takes_volumes = || {

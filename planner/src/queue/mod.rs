@@ -130,7 +130,7 @@ impl Place {
         Place { queue, negated_queue_priority: -i64::from(priority), ..self }
     }
 
-    /// The other is ahead by its queue's priority or its own, whenever both came.
+    /// True if the other is ahead by its queue's priority or its own, whenever both came.
     pub fn has_lower_priority_than(&self, other: &Place) -> bool {
         let priority = |place: &Place| (place.negated_queue_priority, place.negated_priority);
         priority(self) > priority(other)
@@ -339,7 +339,7 @@ impl<K: Eq + Hash, M: Clone> Queue<K, M> {
         std::mem::take(&mut self.arrivals)
     }
 
-    /// Something has come since the arrivals were last taken.
+    /// True if something has come since the arrivals were last taken.
     pub fn has_arrivals(&self) -> bool {
         self.arrivals.values().any(|places| !places.is_empty())
     }

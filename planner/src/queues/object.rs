@@ -243,12 +243,12 @@ impl Rules {
         })
     }
 
-    /// Jobs of this kind may use the queue.
+    /// True if jobs of this kind may use the queue.
     pub(super) fn takes(&self, kind: WorkloadKind) -> bool {
         self.kinds.is_empty() || self.kinds.contains(&kind)
     }
 
-    /// Jobs of this namespace may use the queue.
+    /// True if jobs of this namespace may use the queue.
     pub(super) fn admits(&self, namespace: &str, known: Option<&Namespace>) -> bool {
         let Some(selector) = &self.namespaces else { return true };
         match known {

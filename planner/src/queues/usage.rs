@@ -88,7 +88,7 @@ impl Usage {
         self.running
     }
 
-    /// Nothing runs, and nothing is planned.
+    /// True if nothing runs, and nothing is planned.
     pub(crate) fn is_empty(&self) -> bool {
         self.running == 0 && self.planned.is_empty()
     }

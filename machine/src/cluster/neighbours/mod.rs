@@ -196,7 +196,7 @@ impl Neighbours {
         }
     }
 
-    /// The occupant is this pod as it is now.
+    /// True if the occupant is this pod as it is now.
     pub(crate) fn is_settled(
         &self,
         id: OccupantId,
@@ -437,7 +437,7 @@ impl Neighbours {
             .collect()
     }
 
-    /// Each of these nodes is a domain of the label for itself.
+    /// True if each of these nodes is a domain of the label for itself.
     pub fn tells_apart(&self, key: KeyId, nodes: &RankSet) -> bool {
         self.topology.tells_apart(key, nodes)
     }
@@ -544,7 +544,7 @@ impl Neighbours {
         }
     }
 
-    /// A pod that is there counts for a spread constraint.
+    /// True if a pod that is there counts for a spread constraint.
     fn counts_for(&self, spread: &SpreadConstraint, pod: &Pod) -> bool {
         !crowd::selects_all(&spread.pods)
             && self.namespaces.selects_as_own(&spread.pods, &pod.id.key.namespace, &pod.labels)
@@ -573,13 +573,13 @@ impl Neighbours {
         rating::rate(opinions, crowd.map(|crowd| &self.crowds[crowd]), &self.topology, ranks)
     }
 
-    /// A pod that is there counts for the spread of another one.
+    /// True if a pod that is there counts for the spread of another one.
     pub fn crowds(&self, there: &Pod, other: &Pod) -> bool {
         other.shape.constraints.spreads.iter().any(|spread| self.counts_for(spread, there))
     }
 
-    /// Two pods may not be near to each other: one is to be apart from the other, or both want the
-    /// same host port or disk.
+    /// True if two pods may not be near to each other: one is to be apart from the other, or both
+    /// want the same host port or disk.
     pub fn are_apart(&self, one: &Pod, other: &Pod) -> bool {
         one.shape.constraints.exclude(&other.shape.constraints)
             || self.repels(one, other)

@@ -40,8 +40,8 @@ impl Namespaces {
         self.selects(pods, namespace, labels)
     }
 
-    /// A term of a pod on a node selects a pod of this namespace with these labels. A namespace
-    /// that is not known (yet) has no labels.
+    /// True if a term of a pod on a node selects a pod of this namespace with these labels. A
+    /// namespace that is not known (yet) has no labels.
     pub(super) fn selects(
         &self,
         pods: &PodSelector,

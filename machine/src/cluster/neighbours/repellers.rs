@@ -37,7 +37,7 @@ pub enum ChangedTerms {
 }
 
 impl ChangedTerms {
-    /// No pod has to be asked.
+    /// True if no pod has to be asked.
     pub fn is_none(&self) -> bool {
         matches!(self, ChangedTerms::Of(terms) if terms.is_empty())
     }
@@ -202,8 +202,8 @@ impl Repellers {
         self.terms.selecting(pod, namespaces)
     }
 
-    /// The node is in a domain that the pod is kept out of, or kept by a pod that is nominated to
-    /// it.
+    /// True if the node is in a domain that the pod is kept out of, or kept by a pod that is
+    /// nominated to it.
     pub(super) fn repel(
         &self,
         topology: &DomainTable,

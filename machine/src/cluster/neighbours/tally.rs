@@ -88,7 +88,7 @@ impl SpreadTally {
         self.pods.of(domain)
     }
 
-    /// The node counts.
+    /// True if the node counts.
     pub(super) fn counts_on(&self, rank: Rank) -> bool {
         self.counting.contains(rank)
     }

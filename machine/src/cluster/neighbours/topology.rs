@@ -131,7 +131,7 @@ impl DomainTable {
         &self.keys[key].labelled
     }
 
-    /// Each of these nodes is a domain for itself.
+    /// True if each of these nodes is a domain for itself.
     pub(super) fn tells_apart(&self, key: KeyId, nodes: &RankSet) -> bool {
         let Key { domains, labelled, .. } = &self.keys[key];
         domains.len() == labelled.len() && nodes.is_subset(labelled)

@@ -63,7 +63,7 @@ impl Choice {
         }
     }
 
-    /// Every claim had its volume already.
+    /// True if every claim had its volume already.
     pub fn is_empty(&self) -> bool {
         self.bind.is_empty() && self.make.is_empty() && self.shared.is_empty()
     }
@@ -139,7 +139,7 @@ impl Choices {
             .cloned()
     }
 
-    /// The claim's volume is made for one of these pods, on that node.
+    /// True if the claim's volume is made for one of these pods, on that node.
     pub(super) fn is_made_for(
         &self,
         claim: &ObjectRef,

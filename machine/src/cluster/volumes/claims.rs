@@ -15,7 +15,7 @@ pub(super) fn claims_of(pod: &Pod) -> impl Iterator<Item = ObjectKey> {
         .map(|claim| ObjectKey::new(Arc::clone(&pod.id.key.namespace), Arc::clone(&claim.name)))
 }
 
-/// Its volumes matter here.
+/// True if its volumes matter here.
 pub fn concern(pod: &Pod) -> bool {
     !pod.claims.is_empty()
         || pod.shape.constraints.disks.iter().any(|disk| disk.attachable().is_some())

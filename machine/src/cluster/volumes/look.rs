@@ -200,8 +200,8 @@ fn first_look(
     }
 }
 
-/// A pod that is nominated to the node mounts a claim of the same name as one that only this
-/// pod may use. kube-scheduler asks about that only for pods that have disks of their own, and
+/// True if a pod that is nominated to the node mounts a claim of the same name as one that only
+/// this pod may use. kube-scheduler asks about that only for pods that have disks of their own, and
 /// does not ask in which namespace the claim is.
 fn is_meant_for_another(known: Known<'_>, mounts: &Mounts, node: &Node) -> bool {
     if !mounts.has_restricted_disk || mounts.exclusive.is_empty() {

@@ -402,8 +402,8 @@ impl Volumes {
         look::reject_alone(self.known(), pod, node)
     }
 
-    /// A pod with a slot on this node can still have its volumes there: those that are bound, and
-    /// those that were chosen.
+    /// True if a pod with a slot on this node can still have its volumes there: those that are
+    /// bound, and those that were chosen.
     fn still_suit(&self, pod: &Pod, node: &Node) -> bool {
         progress::still_suit(self.known(), pod, node)
     }
@@ -433,7 +433,7 @@ impl Volumes {
         self.storage.for_one_pod(pod)
     }
 
-    /// The node is where the volume, which is bound, can be used.
+    /// True if the node is where the volume, which is bound, can be used.
     fn can_use(&self, volume: &PersistentVolume, node: &Node) -> bool {
         self.storage.can_use(volume, node)
     }

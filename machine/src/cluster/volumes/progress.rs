@@ -21,8 +21,8 @@ enum Gets<'a> {
     MadeForAnother,
 }
 
-/// A pod with a slot on this node can still have its volumes there: those that are bound, and
-/// those that were chosen.
+/// True if a pod with a slot on this node can still have its volumes there: those that are bound,
+/// and those that were chosen.
 pub(super) fn still_suit(known: Known<'_>, pod: &Pod, node: &Node) -> bool {
     let Some(mut mounts) = look::mounts(known, pod) else { return false };
     let choice = known.choices.by_pod.get(&pod.id.uid).filter(|choice| choice.node == node.name);

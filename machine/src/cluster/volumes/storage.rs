@@ -175,8 +175,8 @@ impl Storage {
         Ok(claims)
     }
 
-    /// Its volume is found or made once a pod needs it. One that names its volume itself is the
-    /// controller's matter.
+    /// True if its volume is found or made once a pod needs it. One that names its volume itself is
+    /// the controller's matter.
     fn waits_for_pod(&self, claim: &Claim) -> bool {
         claim.volume.is_none()
             && self.classes.get(&claim.wants.class).is_some_and(|class| class.waits_for_pod)
@@ -214,7 +214,7 @@ impl Storage {
         }
     }
 
-    /// The node is where the volume, which is bound, can be used.
+    /// True if the node is where the volume, which is bound, can be used.
     pub(super) fn can_use(&self, volume: &PersistentVolume, node: &Node) -> bool {
         self.reaches_bound(volume, node) && is_in_zone(volume, node)
     }
@@ -227,12 +227,12 @@ impl Storage {
         })
     }
 
-    /// The claim's class lets volumes be made that are of use on the node.
+    /// True if the claim's class lets volumes be made that are of use on the node.
     pub(super) fn is_allowed(&self, claim: &Claim, node: &Node) -> bool {
         self.classes.get(&claim.wants.class).is_some_and(|class| allows(class, node))
     }
 
-    /// The driver that makes volumes of the class says how large they can be, and where.
+    /// True if the driver that makes volumes of the class says how large they can be, and where.
     pub(super) fn tells_capacity(&self, class: &StorageClass) -> bool {
         self.drivers.get(&class.provisioner).is_some_and(|driver| driver.tells_capacity)
     }
@@ -330,8 +330,8 @@ pub(super) fn is_in_zone(volume: &PersistentVolume, node: &Node) -> bool {
         })
 }
 
-/// The volume can be used on the node, by the node's labels: neither kube-scheduler nor kubelets
-/// look at its name.
+/// True if the volume can be used on the node, by the node's labels: neither kube-scheduler nor
+/// kubelets look at its name.
 pub(super) fn reaches(volume: &PersistentVolume, node: &Node) -> bool {
     is_met(volume.affinity.as_deref(), node)
 }

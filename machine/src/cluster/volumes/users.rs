@@ -74,7 +74,7 @@ impl Users {
         self.by_claim.get(claim).into_iter().flatten().cloned().collect()
     }
 
-    /// Another pod that has a node uses the claim.
+    /// True if another pod that has a node uses the claim.
     pub(super) fn is_in_use(&self, claim: &ObjectKey, by_other_than: &Uid) -> bool {
         let users = self.by_claim.get(claim).into_iter().flatten();
         users

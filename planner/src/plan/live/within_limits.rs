@@ -26,8 +26,8 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 const TRIES_MAX: usize = 16;
 
 impl Live<'_> {
-    /// The parts of levels that count for the pods of a reservation are those that did when it was
-    /// made.
+    /// True if the parts of levels that count for the pods of a reservation are those that did when
+    /// it was made.
     pub(super) fn counts_as_before(&mut self, promise: &Promise) -> bool {
         let groups = promise.request.groups.iter().zip(&promise.place.groups);
         groups.into_iter().all(|(group, asked)| group.counted(self.room.cluster) == asked.counted)
@@ -44,7 +44,7 @@ impl Live<'_> {
         Remade::Lost(Late { cause, was, by: None })
     }
 
-    /// Its queue limits something.
+    /// True if its queue limits something.
     pub(super) fn is_limited(&self, request: &Request) -> bool {
         request.groups.first().is_some_and(|group| self.room.queues.limits(group.queue).is_some())
     }

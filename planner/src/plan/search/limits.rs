@@ -244,7 +244,7 @@ impl LevelLimits {
         }
     }
 
-    /// Enough are still to come for the parts that have too few beside the fullest.
+    /// True if enough are still to come for the parts that have too few beside the fullest.
     fn can_be_even(&self, rule: usize) -> bool {
         let limit = &self.rules[rule];
         let Some(skew) = self.skew(rule) else { return true };

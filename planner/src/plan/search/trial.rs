@@ -158,7 +158,7 @@ impl<'a> Trial<'a> {
         found
     }
 
-    /// The request has pods that are to be in one part of a level by slices, or by roles.
+    /// True if the request has pods that are to be in one part of a level by slices, or by roles.
     fn has_units(&self) -> bool {
         !self.parts.is_empty()
     }

@@ -13,7 +13,7 @@ INSTALL := $(foreach file,crds/fluxjobs crds/fluxqueues base/namespace base/rbac
 PREFIX ?= /usr/local
 RELEASE_TOOLS := release/tools/bin/regctl tests/helm/bin/helm
 
-.PHONY: help site build command install release release-tools release-test release-twice release-packages workflows upgrade demo-binaries library testbed helm alerts dashboards demo test attacks oracle panics bench bench-cluster simulation saboteurs digests e2e fuzz miri structure lint docs crds reference
+.PHONY: help site build command install release release-tools release-test release-twice release-ways release-packages workflows upgrade demo-binaries library testbed helm alerts dashboards demo test attacks oracle panics bench bench-cluster simulation saboteurs digests e2e fuzz miri structure lint docs crds reference
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -160,6 +160,9 @@ release-twice: ## make the release again elsewhere, and compare all checksums
 	release/tools.sh
 	$(MAKE) --no-print-directory $(RELEASE_TOOLS)
 	release/twice.sh
+
+release-ways: ## try the ways to build without a release: cargo install, make install, and offline from vendored crates
+	release/ways.sh
 
 release-packages: ## take the newest packages of Debian 12 for the image (release/debian.lock)
 	release/packages.sh update

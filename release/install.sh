@@ -3,14 +3,15 @@
 set -euo pipefail
 prefix=$1
 cd "$(dirname "$0")/.."
-install -D -m 755 target/release/fluxqueue "$prefix/bin/fluxqueue"
-install -D -m 755 target/release/kubectl-fluxqueue "$prefix/bin/kubectl-fluxqueue"
+built=${CARGO_TARGET_DIR:-target}/release
+install -D -m 755 "$built/fluxqueue" "$prefix/bin/fluxqueue"
+install -D -m 755 "$built/kubectl-fluxqueue" "$prefix/bin/kubectl-fluxqueue"
 install -D -m 644 LICENSE "$prefix/share/doc/fluxqueue/LICENSE"
 
 # completion SHELL FILE
 completion() {
     mkdir -p "$(dirname "$prefix/share/$2")"
-    target/release/kubectl-fluxqueue completion "$1" > "$prefix/share/$2"
+    "$built/kubectl-fluxqueue" completion "$1" > "$prefix/share/$2"
 }
 completion bash bash-completion/completions/kubectl-fluxqueue
 completion zsh zsh/site-functions/_kubectl-fluxqueue

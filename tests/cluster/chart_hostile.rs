@@ -41,6 +41,12 @@ fn values_that_make_no_sense_are_refused() {
         ("webhook: {enabled: true, ports: {webhook: 99999}}", "/webhook/ports/webhook"),
         ("webhook: {enabled: true, ports: {webhook: 8081}}", "webhook.ports"),
         ("image: {repository: ''}", "image.repository: name the image"),
+        // A key with nothing but comments behind it has the value null, which removes defaults.
+        ("settings:", "missing property 'settings'"),
+        ("labels:", "missing property 'labels'"),
+        ("webhook: {enabled: true, certManager: }", "missing property 'certManager'"),
+        ("networkPolicy: {clients: {scheduler: }}", "missing property 'scheduler'"),
+        ("scheduler: {resources: }", "missing property 'resources'"),
         ("scheduler: {extraVolumes: [{name: settings}]}", "scheduler.extraVolumes: settings is"),
         (
             "scheduler: {extraEnv: [{name: A, value: a}, {name: A, value: b}]}",
@@ -55,6 +61,7 @@ fn values_that_make_no_sense_are_refused() {
         let (ok, _, err) = try_template(values);
         assert!(!ok && err.contains(named), "{values}: {err}");
     }
+    assert!(try_template("{runAsUser: , settings: {defaultWalltime: }}").0, "they may be null");
     // As a subchart it receives the values that all charts share.
     assert!(try_template("global: {imageRegistry: registry.example.com}").0);
     let (chart, image) = (chart(), image());

@@ -32,6 +32,7 @@ use crate::harness::{ControlPlane, Fluxqueue, Namespace, PATIENCE, job, root, te
 use crate::newer;
 
 mod output;
+mod pages;
 
 use output::is_output;
 
@@ -146,6 +147,8 @@ struct Reader {
     /// The folder in which commands run.
     dir: PathBuf,
     environment: Vec<(&'static str, OsString)>,
+    /// The namespace, which pages name without its number.
+    namespace: String,
     /// The names in the page, and those that the API server has made.
     names: BTreeMap<String, String>,
 }
@@ -158,6 +161,8 @@ impl Reader {
         for folder in [&dir, &programs] {
             std::fs::create_dir_all(folder).expect("a folder");
         }
+        let traces = dir.join("tests/traces");
+        std::fs::create_dir_all(dir.join("tests")).expect("a folder");
         let copy = Command::new("cp").arg("-r").arg(root().join("manifests")).arg(&dir).status();
         assert!(copy.expect("cp runs").success());
         program(
@@ -174,7 +179,15 @@ impl Reader {
             ),
         );
         symlink(root().join("tests/helm/bin/helm"), programs.join("helm")).expect("a link");
-        symlink(env!("CARGO_BIN_EXE_fluxqueue"), programs.join("fluxqueue")).expect("a link");
+        program(
+            &programs.join("fluxqueue"),
+            &format!(
+                "case \"$*\" in *--from-cluster*) IFS={BETWEEN}; set -- \"$@\" ${LEADER} \
+                 --token \"$FLUXQUEUE_TOKEN\" ;; esac\nexec '{}' \"$@\"",
+                env!("CARGO_BIN_EXE_fluxqueue")
+            ),
+        );
+        symlink(root().join("tests/traces"), traces).expect("a link");
         let kubeconfig = ns.plane.dir.join("reader.kubeconfig");
         std::fs::copy(ns.plane.dir.join("admin.kubeconfig"), &kubeconfig).expect("it is copied");
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -186,7 +199,8 @@ impl Reader {
             // Nothing is changed in an editor.
             ("KUBE_EDITOR", "true".into()),
         ];
-        let reader = Reader { page, dir, environment, names: BTreeMap::new() };
+        let namespace = ns.name.clone();
+        let reader = Reader { page, dir, environment, namespace, names: BTreeMap::new() };
         let context = format!("kubectl config set-context --current --namespace={}", ns.name);
         let (ok, out, err) = reader.bash(&context);
         assert!(ok, "{out}{err}");
@@ -285,6 +299,8 @@ impl Reader {
         let mut is_shown = || {
             // A terminal shows both outputs as they come.
             let (ok, text, _) = self.bash(&format!("exec 2>&1\n{command}"));
+            let plain = self.namespace.trim_end_matches(|c: char| c == '-' || c.is_ascii_digit());
+            let text = text.replace(&self.namespace, plain);
             let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
             let is_it = ok && is_output(&shown.output, &lines, &mut names);
             last = text;
@@ -363,7 +379,17 @@ fn hour(name: &str, pods: u32, seconds: &str) -> String {
 
 /// Runs the blocks of a page for users, in a namespace with these jobs, each in its state.
 fn read_with(page: &'static str, jobs: &[(String, &str, &str)], blocks: usize) {
-    let plane = ControlPlane::start(NODES, &[]);
+    read_on(&ControlPlane::start(NODES, &[]), page, jobs, &[], blocks);
+}
+
+/// Does the same on this control plane, in a folder that has these files too.
+fn read_on(
+    plane: &ControlPlane,
+    page: &'static str,
+    jobs: &[(String, &str, &str)],
+    files: &[(&str, String)],
+    blocks: usize,
+) {
     let (_fluxqueue, _, port) = plane.secured_fluxqueue(&[]);
     let ns = plane.namespace("lab");
     for (job, name, state) in jobs {
@@ -377,6 +403,9 @@ fn read_with(page: &'static str, jobs: &[(String, &str, &str)], blocks: usize) {
     }
     let two = hour("two", 2, "1");
     reader.file("job.yaml", &two);
+    for (path, text) in files {
+        reader.file(path, text);
+    }
     assert_eq!(reader.read(), blocks, "the number of blocks that are run");
 }
 

@@ -2,17 +2,50 @@
 
 use std::collections::BTreeMap;
 
+/// Replaces each time as objects have it, such as `2026-01-05T14:05:00.000000Z`, by `STAMP`.
+fn without_stamps(line: &str) -> String {
+    const FORM: &str = "0000-00-00T00:00:00";
+    let is_stamp = |text: &str| {
+        text.len() >= FORM.len()
+            && text.bytes().zip(FORM.bytes()).all(|(byte, form)| match form {
+                b'0' => byte.is_ascii_digit(),
+                _ => byte == form,
+            })
+    };
+    let mut rest = line;
+    let mut without = String::new();
+    while let Some(next) = rest.chars().next() {
+        if is_stamp(rest) {
+            let end =
+                rest[FORM.len()..].trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
+            without.push_str("STAMP");
+            rest = end.strip_prefix('Z').unwrap_or(end);
+        } else {
+            without.push(next);
+            rest = &rest[next.len_utf8()..];
+        }
+    }
+    without
+}
+
 /// Replaces words that are times and ages by their kinds: `14:05` by `CLOCK`, `2 h 5 min` by
-/// `TIME`, `12m` by `AGE`. The space between words does not count.
+/// `TIME`, `12m` by `AGE`. The seconds of a duration such as `1:00:05` do not count, and neither
+/// does the space between words.
 fn words(line: &str) -> Vec<String> {
+    let line = without_stamps(line);
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let mut words: Vec<String> = Vec::new();
     for word in line.split_whitespace() {
         let bare = word.trim_end_matches(['.', ',', ':', ';']);
         let end = &word[bare.len()..];
         let clock = bare.trim_start_matches('~').split_once(':');
+        let is_slurms = clock.is_some() && bare.split(':').all(is_number);
         let before = words.last().map(String::as_str);
-        if clock.is_some_and(|(h, m)| h.len() == 2 && m.len() == 2 && is_number(h) && is_number(m))
+        if is_slurms && before == Some("in") {
+            // It was `in 1:00:05` a moment before, and is `in 59:55` now.
+            words.push(format!("TIME{end}"));
+        } else if clock
+            .is_some_and(|(h, m)| h.len() == 2 && m.len() == 2 && is_number(h) && is_number(m))
         {
             // After midnight the day comes first: `~Mon 14:05`.
             let day = before.map(str::to_owned).filter(|it| is_day(it.trim_start_matches('~')));
@@ -21,6 +54,8 @@ fn words(line: &str) -> Vec<String> {
             }
             let is_forecast = word.starts_with('~') || day.is_some_and(|it| it.starts_with('~'));
             words.push(format!("{}CLOCK{end}", if is_forecast { "~" } else { "" }));
+        } else if is_slurms && bare.len() > 5 {
+            words.push(format!("{}SECONDS{end}", &bare[..bare.len() - 2]));
         } else if matches!(bare, "s" | "min" | "h" | "d") && before.is_some_and(is_number) {
             words.pop();
             if words.last().is_some_and(|it| it == "TIME") {
@@ -104,12 +139,18 @@ mod tests {
             &["job/a-bbbbb Sat 09:00, in 1 h 2 min 4m", "a-bbbbb."],
         );
         assert_eq!(same, Some(vec!["a-bbbbb".to_owned()]));
+        let stamp = r#"{"time":"2026-01-05T14:05:00.000000Z"} 2026-01-05T14:05:00Z"#;
+        let other = r#"{"time":"2027-11-28T00:00:01.123456Z"} 2027-11-28T00:00:01Z"#;
+        assert!(is(&[stamp], &[other]).is_some());
+        assert!(is(&[stamp], &[&other.replace("time", "asOf")]).is_none());
+        assert!(is(&["in 1:00:05, BY 2:00:33,"], &["in 59:55, BY 2:00:34,"]).is_some());
         assert!(is(&["at ~14:05, now"], &["at ~Mon 00:01, 2 s ago"]).is_some());
         assert!(is(&["a", "...", "z"], &["a", "b", "c", "z"]).is_some());
         for (shown, real) in [
             (["a-x7k2d a-x7k2d"], ["a-bbbbb a-ccccc"]),
             (["14:05"], ["~14:05"]),
             (["1:00:00"], ["2:00:00"]),
+            (["1:00:00"], ["1:01:00"]),
             (["Running"], ["Pending"]),
             (["b-x7k2d"], ["a-bbbbb"]),
         ] {

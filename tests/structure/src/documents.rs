@@ -16,10 +16,24 @@ const CONTENTS: &str = "docs/SUMMARY.md";
 
 /// The comment before a block that no test runs; `tests/cluster/documented.rs` reads it.
 const NOT_RUN: &str = "<!-- not run: ";
+/// The tests that run the blocks of the pages that they name.
+const READERS: [&str; 2] = ["tests/cluster/documented", "tests/traces/command"];
+/// The programs of commands in pages; a prompt makes a command of any other.
+const PROGRAMS: [&str; 6] = ["kubectl ", "fluxqueue ", "helm ", "make ", "cargo ", "$ "];
 
-/// Counts the blocks of commands that no test runs, by page.
+/// Counts the blocks of commands that no test runs, by page: those with a reason in a page that is
+/// run, and all in other pages.
 pub fn count(sources: &Sources, numbers: &mut Numbers) {
-    for (path, text) in &sources.documents {
+    let is_reader = |path: &str| READERS.iter().any(|reader| path.starts_with(reader));
+    let readers: Vec<_> = sources.files.iter().filter(|file| is_reader(&file.path)).collect();
+    for (path, text) in sources.documents.iter().filter(|(path, _)| is_page(path)) {
+        let name = format!("\"{path}\"");
+        if !readers.iter().any(|file| file.text.contains(&name)) {
+            for at in blocks_of_commands(text) {
+                numbers.add(&format!("unrun {path}"), format!("{path}:{at}: the page is not run"));
+            }
+            continue;
+        }
         for (at, line) in outside_of_code(text) {
             if let Some(reason) = line.trim_start().strip_prefix(NOT_RUN) {
                 numbers.add(&format!("unrun {path}"), format!("{path}:{at}: {reason}"));
@@ -151,6 +165,29 @@ fn outside_of_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
+/// Returns the first line of each block of code with a command, fenced or indented, from 1.
+fn blocks_of_commands(text: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    let (mut is_fenced, mut begin, mut is_counted) = (false, 0, true);
+    for (at, line) in text.lines().enumerate() {
+        let bare = line.trim_start();
+        if bare.starts_with("```") {
+            is_fenced = !is_fenced;
+            (begin, is_counted) = (at + 1, false);
+            continue;
+        }
+        if !is_fenced && !line.starts_with("    ") {
+            (begin, is_counted) = (at + 2, false);
+            continue;
+        }
+        if !is_counted && PROGRAMS.iter().any(|program| bare.starts_with(program)) {
+            found.push(begin);
+            is_counted = true;
+        }
+    }
+    found
+}
+
 /// The targets of the links in a line.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(link, _)| link))
@@ -247,9 +284,21 @@ mod tests {
     fn commands_that_no_test_runs_are_counted() {
         let text =
             "<!-- not run: a -->\n```sh\n<!-- not run: b -->\n```\n- <!-- run with a=b -->\n";
-        let documents = vec![("a.md".to_owned(), text.to_owned())];
+        let other = "a\n\n    kubectl get a\n    kubectl get b\n\n```text\nno\n$ yes\n```\n\
+                     ```yaml\nmake: 1\n```\nkubectl get c\n";
+        assert_eq!(blocks_of_commands(other), [3, 6]);
+        let documents = [("a.md", text), ("b.md", other)]
+            .map(|(path, text)| (path.to_owned(), text.to_owned()))
+            .to_vec();
+        let reader = File {
+            path: format!("{}.rs", READERS[0]),
+            krate: String::new(),
+            text: "read(\"a.md\")".to_owned(),
+            syntax: syn::parse_file("").expect("an empty file"),
+            is_test: true,
+        };
         let mut numbers = Numbers::default();
-        count(&Sources { documents, ..Sources::default() }, &mut numbers);
-        assert_eq!(numbers.to_text(), "unrun a.md 1\n");
+        count(&Sources { documents, files: vec![reader] }, &mut numbers);
+        assert_eq!(numbers.to_text(), "unrun a.md 1\nunrun b.md 2\n");
     }
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Tries the ways to build without a release, as docs/releasing.md has them: release/ways.sh
 #
-# cargo install from a folder and from git, make install, and a build offline from vendored crates of
-# a source archive. Programs are not optimised here, which takes a tenth of the time. What is tried is
-# the commit that is checked out, in a clone in target/ways.
+# cargo install from a folder and from git, make install, and a build offline from vendored crates
+# of a source archive. Programs are not optimised here, which takes a tenth of the time. The commit
+# that is checked out is tried, in a clone in target/ways.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . release/settings.sh

@@ -132,7 +132,13 @@ pub(crate) struct Shown {
     #[arg(long, short = 'l', value_name = "SELECTOR")]
     pub selector: Option<String>,
     /// Jobs in this queue
-    #[arg(long, short = 'q', value_name = "QUEUE")]
+    #[arg(
+        long,
+        short = 'q',
+        visible_short_alias = 'p',
+        visible_alias = "partition",
+        value_name = "QUEUE"
+    )]
     pub queue: Option<String>,
     /// Jobs of this user, as the API server names users; several with commas between them
     #[arg(long, short = 'u', value_name = "USER", value_delimiter = ',', conflicts_with = "me")]
@@ -186,9 +192,9 @@ pub(crate) struct SubmitArgs {
 pub(crate) struct QueueArgs {
     #[command(flatten)]
     pub shown: Shown,
-    /// Jobs in this state, such as Pending; may be repeated
-    #[arg(long, short = 't', value_name = "STATE")]
-    pub state: Vec<String>,
+    /// Jobs in this state, such as Pending; several with commas between them
+    #[arg(long, short = 't', value_name = "STATE", value_delimiter = ',', value_parser = state)]
+    pub state: Vec<&'static str>,
     /// Shows the jobs, and then each job that changes
     #[arg(long, short)]
     pub watch: bool,
@@ -204,6 +210,25 @@ pub(crate) struct HistoryArgs {
     /// Jobs that have ended within this time, such as 30m or 2h
     #[arg(long, value_name = "DURATION", value_parser = units)]
     pub since: Option<u64>,
+}
+
+/// Reads a state of a job that has not ended, or Slurm's code for one.
+fn state(text: &str) -> Result<&'static str, String> {
+    const STATES: [&str; 7] =
+        ["Incomplete", "Pending", "Held", "Unsatisfiable", "Refused", "Starting", "Running"];
+    let is = |name: &&str| text.eq_ignore_ascii_case(name);
+    if let Some(found) = STATES.into_iter().find(is) {
+        return Ok(found);
+    }
+    match text.to_ascii_uppercase().as_str() {
+        "PD" => Ok("Pending"),
+        "CF" => Ok("Starting"),
+        "R" => Ok("Running"),
+        "COMPLETED" | "CD" | "FAILED" | "F" => {
+            Err("such jobs have ended: `kubectl fluxqueue history` shows them".to_owned())
+        }
+        _ => Err(format!("the states are {}", STATES.join(", "))),
+    }
 }
 
 /// Reads a time with units, or a number of seconds; Slurm's minutes are for time limits alone.
@@ -420,4 +445,21 @@ pub(crate) fn check_reason(reason: &str) -> anyhow::Result<()> {
         "--reason: has more than {REASON_CHARS_MAX} characters"
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_those_of_jobs_that_have_not_ended() {
+        assert_eq!(
+            (state("pending"), state("PD"), state("R")),
+            (Ok("Pending"), Ok("Pending"), Ok("Running"))
+        );
+        for ended in ["Completed", "failed", "CD"] {
+            assert!(state(ended).unwrap_err().contains("history"), "{ended}");
+        }
+        assert!(state("Runing").unwrap_err().contains("Pending, Held"));
+    }
 }

@@ -119,7 +119,8 @@ impl Wanted {
             "deployment" | "deployments" | "deploy" => "deployment",
             "replicaset" | "replicasets" | "rs" => "replicaset",
             "statefulset" | "statefulsets" | "sts" => "statefulset",
-            "fluxjob" | "fluxjobs" | "fj" => "fluxjob",
+            // The last one is written by `-o name`.
+            "fluxjob" | "fluxjobs" | "fj" | "fluxjob.jobs.converged-computing.org" => "fluxjob",
             _ => bail!(
                 "{}: the kind is one of job, pod, group, deployment, replicaset, statefulset, \
                  fluxjob",
@@ -324,6 +325,7 @@ mod tests {
         assert_eq!(parse("solve"), Wanted { kind: None, name: "solve".to_owned() });
         assert_eq!(parse("jobs/solve"), parse("Job/solve"));
         assert_eq!(parse("deploy/web").shown(), "deployment/web");
+        assert_eq!(parse("fluxjob.jobs.converged-computing.org/a"), parse("fluxjob/a"));
         let error = Wanted::parse("node/\u{1b}[2J").unwrap_err().to_string();
         assert!(error.starts_with(r#""node/\u{1b}[2J": the kind is one of"#), "{error}");
     }

@@ -11,10 +11,15 @@ use fluxqueue_workload::walltime::{WALLTIME_SECS_MAX, parse as parse_units};
 /// Reads a time limit, in seconds; the error continues a sentence that begins with the text.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let text = text.trim();
+    let malformed = || {
+        "is no time limit: expected minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S, or with units such \
+         as 1h30m"
+            .to_owned()
+    };
     let is_slurms = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'-'))
         && text.starts_with(|c: char| c.is_ascii_digit());
     if !is_slurms {
-        return match parse_units(text)? {
+        return match parse_units(text).map_err(|_| malformed())? {
             Lifetime::Seconds(seconds) => Ok(seconds),
             _ => {
                 Err("has no end: leave the time limit out, and see the default of the queue"
@@ -22,11 +27,6 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
             }
         };
     }
-    let malformed = || {
-        "is no time limit: expected minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S, or with units such \
-         as 1h30m"
-            .to_owned()
-    };
     let number = |text: &str| -> Result<u64, String> {
         text.parse().ok().filter(|number| *number <= WALLTIME_SECS_MAX).ok_or_else(malformed)
     };
@@ -82,6 +82,8 @@ mod tests {
         {
             assert!(parse(text).is_err(), "{text}");
         }
+        // Here a number is minutes, and not seconds as in the annotation.
+        assert!(parse("soon").unwrap_err().starts_with("is no time limit: expected minutes"));
         assert!(parse("0").unwrap_err().contains("no limit"));
         assert!(parse("unlimited").unwrap_err().contains("no end"));
         assert!(parse("40000-0").unwrap_err().contains("100 years"));

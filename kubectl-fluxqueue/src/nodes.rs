@@ -93,14 +93,16 @@ impl Node {
     /// Returns the state in one word, as in sinfo.
     fn state(&self, resource: &str) -> &'static str {
         let shares = self.shares(resource);
+        // Of whichever resource: a node of which pods use the CPUs is not idle with `-r memory`.
+        let is_used = self.used.values().any(|amount| *amount > 0);
         match (self.ready, self.schedulable) {
             (false, _) => "down",
-            (true, false) if shares.used > 0 => "draining",
+            (true, false) if is_used => "draining",
             (true, false) => "drained",
             _ if shares.used >= shares.total => "alloc",
             _ if self.held => "held",
-            _ if self.promised_from.is_some() && shares.used == 0 => "promised",
-            _ if shares.used > 0 => "mix",
+            _ if self.promised_from.is_some() && !is_used => "promised",
+            _ if is_used => "mix",
             _ => "idle",
         }
     }
@@ -237,17 +239,15 @@ fn first(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> 
 
 /// Returns an amount for people: cores, GiB, or a number.
 fn amount_of(resource: &str, amount: u64) -> String {
-    let tenths = |unit: u64| {
-        let tenths = u128::from(amount) * 10 / u128::from(unit);
-        if tenths.is_multiple_of(10) {
-            (tenths / 10).to_string()
-        } else {
-            format!("{}.{}", tenths / 10, tenths % 10)
-        }
+    // Two decimals, so that a small pod shows, and used and free add up.
+    let decimal = |unit: u64| {
+        let hundredths = u128::from(amount) * 100 / u128::from(unit);
+        let text = format!("{}.{:02}", hundredths / 100, hundredths % 100);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
     };
     match resource {
-        "cpu" => tenths(1_000),
-        "memory" | "ephemeral-storage" => format!("{}Gi", tenths(1 << 30)),
+        "cpu" => decimal(1_000),
+        "memory" | "ephemeral-storage" => format!("{}Gi", decimal(1 << 30)),
         _ => amount.to_string(),
     }
 }
@@ -444,6 +444,9 @@ mod tests {
             ]
         );
         assert_eq!(row("held")[2], "====================");
+        let memory = node_table(&outlook(), "memory", false, &TimeZone::UTC);
+        let memory = memory.render(&Look::plain());
+        assert!(!memory.contains("idle"), "pods use the CPUs of the nodes:\n{memory}");
         assert_eq!(row("drained")[7], "4");
         assert!(text.is_ascii() && !text.contains('\u{1b}'), "{text:?}");
         let wide = node_table(&outlook(), "memory", true, &TimeZone::UTC).render(&Look::plain());
@@ -469,7 +472,10 @@ mod tests {
     #[test]
     fn amounts_are_in_the_units_of_people() {
         assert_eq!(amount_of("cpu", 1500), "1.5");
+        assert_eq!(amount_of("cpu", 250), "0.25");
+        assert_eq!(amount_of("cpu", 20_000), "20");
         assert_eq!(amount_of("memory", 16 << 30), "16Gi");
+        assert_eq!(amount_of("memory", 100 << 20), "0.09Gi");
         assert_eq!(amount_of("nvidia.com/gpu", 4), "4");
     }
 

@@ -134,8 +134,7 @@ pub(crate) async fn waiting_and_running(
     }
     rows.retain(|row| {
         let state = row.record.state();
-        let is_wanted = args.state.iter().any(|wanted| wanted.eq_ignore_ascii_case(state));
-        (args.state.is_empty() && !row.record.has_ended()) || is_wanted
+        !row.record.has_ended() && (args.state.is_empty() || args.state.contains(&state))
     });
     troubles.extend(look_up_users(cluster, &args.shown, wanted, &mut rows).await?);
     rows.sort_by(|one, other| order(&one.record).cmp(&order(&other.record)));
@@ -293,6 +292,12 @@ fn show(
 ) -> anyhow::Result<()> {
     if let Some(format @ (Format::Json | Format::Yaml | Format::Name)) = shown.output {
         let raws: Vec<&RawValue> = rows.iter().filter_map(|row| row.raw.as_deref()).collect();
+        if raws.len() < rows.len() {
+            console.note(&format!(
+                "Lone pods without a FluxJob are left out: {} (kubectl get pods shows them).",
+                rows.len() - raws.len()
+            ));
+        }
         return console.print(&output::objects(&raws, true, format)?);
     }
     let records: Vec<Record> = rows.into_iter().map(|row| row.record).collect();

@@ -122,7 +122,14 @@ fn all_of(record: &Record, now: Timestamp, look: &Look) -> String {
     line("Queue", Some(text::name(&status.queue_name).into_owned()));
     line("Priority", status.priority.map(|priority| priority.to_string()));
     line("Place", status.position.map(|place| place.to_string()));
-    line("Size", Some(format!("{} pods have nodes, of {}", status.bound, status.total)));
+    line(
+        "Size",
+        Some(if record.has_ended() {
+            format!("{} pods", record.pods())
+        } else {
+            format!("{} pods have nodes, of {}", status.bound, status.total)
+        }),
+    );
     line("Nodes", Some(text::message(&status.display_nodes).into_owned()));
     line("Walltime", status.walltime_seconds.map(slurm));
     line("Submitted", at(record.metadata.creation_timestamp));
@@ -220,7 +227,8 @@ fn event_lines(events: &[Event], now: Timestamp, zone: &TimeZone) -> String {
     for event in events {
         let at = event.time().map_or("-".to_owned(), |at| clock(at, now, zone));
         let (reason, said) = (text::name(&event.reason), text::message(&event.message));
-        let _ = writeln!(lines, "  {at}  {reason}: {said}");
+        let said = if said.is_empty() { String::new() } else { format!(": {said}") };
+        let _ = writeln!(lines, "  {at}  {reason}{said}");
     }
     if lines.is_empty() { lines } else { format!("Events:\n{lines}") }
 }
@@ -270,7 +278,8 @@ fn why_job(record: &Record, now: Timestamp, zone: &TimeZone) -> String {
         let finished = record.condition("Finished");
         let said = finished.map_or(String::new(), |it| text::message(&it.message).into_owned());
         let at = status.completion_time.map_or(String::new(), |at| off(at, now));
-        let _ = writeln!(text, "{job} has ended {at}: {} {said}", text::name(record.state()));
+        let said = if said.is_empty() { said } else { format!(", {said}") };
+        let _ = writeln!(text, "{job} has ended {at}: {}{said}", text::name(record.state()));
         return text;
     }
     if record.is_under_way() {
@@ -402,11 +411,12 @@ fn advice(reason: &str) -> Option<&'static str> {
             "look at the claim that the message names (kubectl describe pvc)."
         }
         "NoMatchingNodes" => {
-            "check node selectors, tolerations and terms about other pods; cordoned nodes come \
-             back by themselves."
+            "check node selectors, tolerations and terms about other pods. A cordoned node takes \
+             no pods until an administrator uncordons it."
         }
         "NoRoomInLevel" => {
-            "ask for smaller slices or a wider level, or wait: an end in that part makes room."
+            "ask for fewer pods in one part of the level, or for a wider level. Where the part is \
+             large enough, ends there make room."
         }
         "Unsatisfiable" => {
             "ask for less or for other nodes: not even the idle machine could run it as it is."

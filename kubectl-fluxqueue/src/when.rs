@@ -228,7 +228,7 @@ fn outcome(job: &Submitted, now: Timestamp, zone: &TimeZone) -> String {
             let state = job.state.as_deref().unwrap_or("kept out");
             format!("would be {}", text::name(state))
         }
-        _ => format!("would start at no known date{place}"),
+        _ => format!("would wait, and no date of its start is known{place}"),
     }
 }
 
@@ -289,7 +289,7 @@ and 2 more, which you may not list
         assert!(
             of(json!({ "outcome": "Starts", "start": "2026-01-05T13:24:00Z" })).contains("at once")
         );
-        assert!(of(json!({ "outcome": "NoDate" })).contains("no known date"));
+        assert!(of(json!({ "outcome": "NoDate" })).contains("would wait, and no date"));
     }
 
     #[test]

@@ -90,13 +90,18 @@ fn listed(ns: &Namespace<'_>) {
 
     let only = done(ns, &["queue", "-t", "pending", "--no-headers"]);
     assert_eq!(only.lines().count(), 1, "{only}");
+    assert_eq!(only, done(ns, &["queue", "-t", "PD,Held", "--no-headers"]));
+    assert!(command(ns, &["queue", "-t", "Completed"]).err.contains("fluxqueue history"));
     let all = done(ns, &["queue", "-A", "-o", "wide"]);
     assert!(all.split_whitespace().take(2).eq(["NAMESPACE", "JOB"]), "{all}");
     assert_eq!(row(&all, "job/waits")[0], ns.name);
-    let json: Value = serde_json::from_str(&done(ns, &["queue", "-o", "json"])).expect("JSON");
+    let ran = command(ns, &["queue", "-o", "json"]);
+    assert!(ran.err.contains("left out: 1"), "{}", ran.err);
+    let json: Value = serde_json::from_str(&ran.out).expect("JSON");
     assert_eq!(json["items"].as_array().map(Vec::len), Some(2), "FluxJobs alone are objects");
     let names = done(ns, &["queue", "-o", "name", "-l", "fluxqueue/workload-name=waits"]);
     assert!(names.starts_with("fluxjob.jobs.converged-computing.org/waits-job-"), "{names}");
+    assert!(done(ns, &["when", names.trim()]).starts_with("job/waits "), "{names}");
     assert_eq!(done(ns, &["queue", "-q", "elsewhere"]), "");
     assert!(command(ns, &["queue", "-q", "elsewhere"]).err.contains("No jobs found in namespace"));
     assert!(failed(ns, &["queue", "-l", "a b c"]).contains("listing fluxjobs in namespace"));

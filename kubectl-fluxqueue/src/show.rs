@@ -522,6 +522,23 @@ Warnings:
     }
 
     #[test]
+    fn a_job_that_has_ended_has_no_empty_places() {
+        let ended = job(
+            &json!({ "state": "Completed", "total": 2, "bound": 0,
+                "completionTime": "2026-01-05T13:20:00Z",
+                "conditions": [{ "type": "Finished", "status": "True", "reason": "Succeeded",
+                    "message": "" }] }),
+            &json!({}),
+        );
+        let why = why_job(&ended, now(), &TimeZone::UTC);
+        assert_eq!(why, "job/solve has ended 4 min ago: Completed\n");
+        let all = all_of(&ended, now(), &Look::plain());
+        assert!(all.contains("Size:         2 pods\n"), "{all}");
+        let event = Event { reason: "Succeeded".to_owned(), ..Event::default() };
+        assert_eq!(event_lines(&[event], now(), &TimeZone::UTC), "Events:\n  -  Succeeded\n");
+    }
+
+    #[test]
     fn when_is_one_line() {
         assert_eq!(
             when_line(&waits(), now(), &TimeZone::UTC),

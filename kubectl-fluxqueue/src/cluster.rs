@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use http::{HeaderName, HeaderValue, Request, header};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -319,7 +319,7 @@ async fn configuration(connection: &Connection) -> anyhow::Result<Config> {
         None if connection.context.is_some() => {
             Config::from_kubeconfig(&options).await.context("reading the kubeconfig")?
         }
-        None => Config::infer().await.context("finding out how to reach the API server")?,
+        None => Config::infer().await.map_err(not_found)?,
     };
     config.connect_timeout = Some(CONNECT_WITHIN);
     let groups = connection.as_group.iter().map(|group| ("impersonate-group", group));
@@ -330,6 +330,16 @@ async fn configuration(connection: &Connection) -> anyhow::Result<Config> {
         config.headers.push((HeaderName::from_static(name), value));
     }
     Ok(config)
+}
+
+/// Says that no API server is known. Its source is the reason for which no kubeconfig was read; the
+/// other reason, that this is no pod, is of interest to pods alone.
+fn not_found(error: InferConfigError) -> anyhow::Error {
+    let reason = std::error::Error::source(&error).map_or(String::new(), ToString::to_string);
+    anyhow::anyhow!(
+        "no API server is known: name a kubeconfig by --kubeconfig or $KUBECONFIG, or write \
+         ~/.kube/config: {reason}"
+    )
 }
 
 /// Returns the status of an answer; 0 if there was none.

@@ -44,7 +44,7 @@ use std::ffi::OsString;
 use clap::Parser;
 
 use args::{Args, Command};
-use exit::{DONE, FAILED};
+use exit::{DONE, FAILED, WRONG_ARGUMENTS};
 
 pub use console::{Console, Look};
 
@@ -57,7 +57,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>, console: &mut Console<'_>) 
     }
     let parsed = match Args::try_parse_from(args) {
         Ok(parsed) => parsed,
-        Err(error) => return console.usage(&error),
+        Err(error) => {
+            let Some(said) = submit::option_of_slurm(&error) else { return console.usage(&error) };
+            console.error(&anyhow::anyhow!(said));
+            return WRONG_ARGUMENTS;
+        }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = match runtime {

@@ -13,6 +13,7 @@ mod script;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args as _, FromArgMatches as _};
 
 use fluxqueue_api::text;
@@ -196,6 +197,27 @@ fn differing(line: &str, script: String, default: &str) -> String {
     if line == default { script } else { line.to_owned() }
 }
 
+/// Says what to do about an argument of `submit` that sbatch takes and this command does not;
+/// `None`: the error is another one.
+pub(crate) fn option_of_slurm(error: &clap::Error) -> Option<String> {
+    let of = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+    if error.kind() != ErrorKind::UnknownArgument || !usage.contains(" submit ") {
+        return None;
+    }
+    let argument = of(ContextKind::InvalidArg)?;
+    if argument.starts_with('-') {
+        return script::not_taken(argument);
+    }
+    Some(format!(
+        "{}: arguments of a script follow behind --, as in `submit SCRIPT -- ARGUMENT`",
+        text::quoted(argument)
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -264,6 +286,23 @@ mod tests {
         let (_, notes) = submitted(&["-", "--image", "i"], script).unwrap();
         assert_eq!(notes.len(), 2, "{notes:?}");
         assert!(notes[0].starts_with("stdin:2: --output is left out: "), "{notes:?}");
+    }
+
+    #[test]
+    fn what_sbatch_takes_and_the_command_does_not_is_explained() {
+        let said = |line: &[&str]| {
+            let words = [&["kubectl-fluxqueue", "submit"], line].concat();
+            option_of_slurm(&crate::args::Args::try_parse_from(words).unwrap_err())
+        };
+        for line in [&["--dependency", "afterok:1", "a.sh"][..], &["-d", "afterok:1"]] {
+            let text = said(line).unwrap();
+            assert!(text.starts_with("--dependency is not there yet: a workflow"), "{text}");
+        }
+        let mail = said(&["--mail-user=me", "a.sh"]).unwrap();
+        assert!(mail.starts_with("--mail-user: there is no mail"), "{mail}");
+        assert!(said(&["a.sh", "input"]).unwrap().contains("behind --"));
+        assert_eq!(said(&["--colour"]), None);
+        assert_eq!(said(&["--nodes=lots"]), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 use fluxqueue_api::text;
 
 use super::options::Options;
+use crate::find::is_label_value;
 use crate::job_time;
 
 /// Most pods of one job: Kubernetes runs no more of a Job at once.
@@ -98,7 +99,7 @@ impl Request {
             gpu_resource: options.gpu_resource.clone(),
             walltime_seconds: walltime.transpose()?,
             is_exclusive: options.exclusive,
-            queue: options.partition.clone(),
+            queue: options.partition.clone().map(queue).transpose()?,
             node_selector: selector(options.constraint.as_deref())?,
             directory: options.chdir.clone(),
             priority_class: options.priority_class.clone(),
@@ -107,6 +108,16 @@ impl Request {
             scheduler_name: options.scheduler_name.clone(),
         })
     }
+}
+
+/// Returns the name of a queue if it can be one: it becomes the value of a label.
+fn queue(name: String) -> anyhow::Result<String> {
+    ensure!(
+        is_label_value(&name),
+        "--partition: {} is not the name of a queue",
+        text::quoted(&name)
+    );
+    Ok(name)
 }
 
 fn at_least_one(option: &str, number: u32) -> anyhow::Result<u32> {
@@ -371,5 +382,6 @@ mod tests {
         assert!(error(|it| it.time = Some("soon".to_owned())).starts_with("--time: \"soon\""));
         assert!(error(|it| it.env = vec!["A".to_owned()]).starts_with("--env: \"A\""));
         assert!(error(|it| it.mount = vec![":/a".to_owned()]).starts_with("--mount"));
+        assert!(error(|it| it.partition = Some("a b".to_owned())).starts_with("--partition"));
     }
 }

@@ -153,6 +153,22 @@ const KNOWN: [Known; 59] = [
     ("wrap", None, true, Refused("has no place in a script")),
 ];
 
+/// Says of an option of sbatch, such as `--begin` or `-b`, why the command does not take it; `None`:
+/// it does, or sbatch has no such option.
+pub(super) fn not_taken(option: &str) -> Option<String> {
+    let known = if let Some(long) = option.strip_prefix("--") {
+        KNOWN.iter().find(|known| known.0 == long)?
+    } else {
+        let short = option.strip_prefix('-')?.chars().next();
+        KNOWN.iter().find(|known| known.1 == short)?
+    };
+    match known.3 {
+        Same => None,
+        LeftOut(why) => Some(format!("--{}: {why}", known.0)),
+        Refused(why) => Some(format!("--{} {why}", known.0)),
+    }
+}
+
 /// Reads the options of a script: the lines `#SBATCH` and `#FLUXQUEUE` before its first command.
 pub(super) fn options(text: &str) -> anyhow::Result<Read> {
     let mut read = Read::default();

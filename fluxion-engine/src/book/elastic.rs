@@ -69,7 +69,6 @@ impl Book {
         }
         losers.extend(self.graph.cut(top)?);
         self.has_shrunk = true;
-        self.follows_from_claims &= self.graph.has_pool_types();
         losers.sort_unstable();
         losers.dedup();
         let pools = &self.graph.pools;
@@ -148,7 +147,6 @@ fn count_new(book: &mut Book, before: usize) {
     if book.graph.len() == before {
         return;
     }
-    book.follows_from_claims &= book.graph.has_pool_types();
     if book.schedule.grow(&book.graph, before, book.now) {
         book.weights.grow(&book.graph, before);
     } else {

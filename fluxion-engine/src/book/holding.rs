@@ -220,7 +220,7 @@ impl Book {
     /// Counts a touch of a vertex from now on; in the account of the nodes too, where the job has
     /// them whole.
     pub(super) fn enter(&mut self, term: Term, touch: &Touch) {
-        self.note_schedule();
+        self.changes_from_now_on();
         self.schedule.add(&self.graph, term, touch);
         if touch.exclusive && self.graph.has_pool_types() {
             for row in self.graph.rows_within(touch.vertex) {
@@ -231,7 +231,7 @@ impl Book {
 
     /// Counts a touch of a vertex no more.
     pub(super) fn leave(&mut self, term: Term, touch: &Touch) {
-        self.note_schedule();
+        self.changes_from_now_on();
         self.schedule.remove(term, touch);
         if touch.exclusive && self.graph.has_pool_types() {
             for row in self.graph.rows_within(touch.vertex) {
@@ -264,7 +264,7 @@ impl Book {
 /// The indexes count all claims of a job from now on.
 pub(super) fn enter_all(book: &mut Book, job: &Job) {
     if job.put_off {
-        book.note_schedule();
+        book.changes_from_now_on();
         book.schedule.put_off += 1;
     }
     for slots in job.claims.slots() {
@@ -285,7 +285,7 @@ pub(super) fn leave_all(book: &mut Book, job: &Job) {
 
 fn leave_slots(book: &mut Book, job: &Job) {
     if job.put_off {
-        book.note_schedule();
+        book.changes_from_now_on();
         book.schedule.put_off -= 1;
     }
     for slots in job.claims.slots() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::agendas::Agendas;
 use super::job::{Job, JobInfo};
 use super::jobs::Jobs;
-use crate::schedule::{Schedule, Term, Touch};
+use crate::schedule::{Drifts, Term, Touch};
 use crate::traverser::weights::Weights;
 
 /// The state when a trial began, as far as it has changed.
@@ -18,8 +18,8 @@ pub(super) struct Trial {
     lost: Vec<(u64, Arc<Job>)>,
     /// How many vertices were stranded.
     stranded: usize,
-    /// The index over vertices, where it does not follow from the claims.
-    schedule: Option<Box<Schedule>>,
+    /// The part of the use of vertices that does not follow from claims.
+    drifts: Drifts,
     weights: Option<Box<Weights>>,
     agendas: Option<Agendas>,
     /// How many gains of room there had been.
@@ -35,7 +35,7 @@ pub(super) struct Restored {
     pub(super) stranded: Vec<(Term, Touch)>,
     /// The same jobs, and lost grants, as they were.
     pub(super) before: Vec<Arc<Job>>,
-    pub(super) schedule: Option<Box<Schedule>>,
+    pub(super) drifts: Drifts,
     pub(super) weights: Option<Box<Weights>>,
     pub(super) agendas: Option<Agendas>,
 }
@@ -67,13 +67,13 @@ pub(super) struct Taking {
 
 impl Trial {
     /// Nothing has changed yet.
-    pub(super) fn new(jobs: &Jobs, gains: u64, now: i64) -> Self {
+    pub(super) fn new(jobs: &Jobs, drifts: Drifts, gains: u64, now: i64) -> Self {
         Trial {
             jobs: HashMap::new(),
             ended: Vec::new(),
             lost: jobs.lost().to_vec(),
             stranded: jobs.stranded().len(),
-            schedule: None,
+            drifts,
             weights: None,
             agendas: None,
             gains,
@@ -89,11 +89,6 @@ impl Trial {
     /// A job is about to change, or to come to be.
     pub(super) fn note_job(&mut self, jobs: &Jobs, id: u64) {
         self.jobs.entry(id).or_insert_with(|| jobs.get(id).cloned());
-    }
-
-    /// The use of vertices is about to change, and does not follow from the claims.
-    pub(super) fn note_schedule(&mut self, schedule: &Schedule) {
-        self.schedule.get_or_insert_with(|| Box::new(schedule.clone()));
     }
 
     /// The weights of vertices are about to change.
@@ -139,7 +134,7 @@ impl Trial {
             tried,
             stranded: jobs.take_stranded(self.stranded),
             before,
-            schedule: self.schedule,
+            drifts: self.drifts,
             weights: self.weights,
             agendas: self.agendas,
         }

@@ -38,9 +38,6 @@ pub(crate) struct Book {
     jobs: Jobs,
     agendas: Agendas,
     now: i64,
-    /// The use of all vertices follows from the claims that there are: the graph neither grew nor
-    /// shrank under jobs, or has pools.
-    follows_from_claims: bool,
     /// Something was removed from the graph.
     has_shrunk: bool,
     /// The state that the end of a trial restores.
@@ -63,7 +60,6 @@ impl Book {
             jobs: Jobs::default(),
             agendas: Agendas::default(),
             now: 0,
-            follows_from_claims: true,
             has_shrunk: false,
             trial: None,
             stage: Stage::None,
@@ -162,11 +158,6 @@ impl Book {
     /// Has to be called before a job takes a place that was found: until the call changes anything
     /// else, the job can be dropped again.
     pub(crate) fn takes_from_now_on(&mut self, job: u64) {
-        // Where a graph has grown or shrunk under jobs, what planners make of it does not follow
-        // from the claims that there are.
-        if !self.follows_from_claims {
-            return self.changes_from_now_on();
-        }
         if let Stage::Asks = self.stage {
             let older = self.jobs.get(job).cloned();
             let lost = self.jobs.lost().to_vec();
@@ -199,17 +190,6 @@ impl Book {
         self.changes_from_now_on();
         if let Some(trial) = &mut self.trial {
             trial.note_job(&self.jobs, id);
-        }
-    }
-
-    /// Has to be called before the use of vertices changes.
-    #[inline]
-    fn note_schedule(&mut self) {
-        self.changes_from_now_on();
-        if let Some(trial) = &mut self.trial
-            && !self.follows_from_claims
-        {
-            trial.note_schedule(&self.schedule);
         }
     }
 

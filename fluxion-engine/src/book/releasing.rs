@@ -42,7 +42,7 @@ impl Book {
 
     /// Takes vertices from a job, and corrects what holds them.
     pub(crate) fn release_vertices(&mut self, id: u64, some: &BTreeSet<VertexId>) -> bool {
-        self.note_schedule();
+        self.changes_from_now_on();
         let Some(job) = self.change(id) else { return false };
         let term = job.term;
         let vertices = job.claims.take_vertices().into_iter();

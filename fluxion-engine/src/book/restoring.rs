@@ -18,7 +18,8 @@ impl Book {
         }
         self.changes_from_now_on();
         let gains = self.graph.pools.gains.count();
-        self.trial = Some(Box::new(Trial::new(&self.jobs, gains, self.now)));
+        let drifts = self.schedule.drifts(&self.graph);
+        self.trial = Some(Box::new(Trial::new(&self.jobs, drifts, gains, self.now)));
         Ok(())
     }
 
@@ -28,7 +29,7 @@ impl Book {
         self.changes_from_now_on();
         let (gains, now) = trial.began();
         let restored = trial.restore(&mut self.jobs);
-        let Restored { tried, stranded, before, schedule, weights, agendas } = restored;
+        let Restored { tried, stranded, before, drifts, weights, agendas } = restored;
         for job in &tried {
             leave_all(self, job);
         }
@@ -41,10 +42,7 @@ impl Book {
             enter_all(self, job);
         }
         self.graph.pools.gains.take_back(gains);
-        if let Some(schedule) = schedule {
-            self.schedule = *schedule;
-            self.schedule.forget_touched();
-        }
+        self.schedule.set_drifts(&drifts);
         if let Some(weights) = weights {
             self.weights = *weights;
         }
@@ -80,10 +78,8 @@ fn drop_taking(book: &mut Book, taking: Taking) {
 }
 
 /// Makes the indexes over the claims again: the use of vertices, and of the units of nodes.
-///
-/// What planners make of a graph that grew or shrank under jobs, as upstream's do, does not
-/// follow from claims, and is lost.
 pub(super) fn rebuild(book: &mut Book) {
+    let drifts = book.schedule.drifts(&book.graph);
     book.schedule.clear(&book.graph);
     book.schedule.put_off = 0;
     book.graph.pools.clear();
@@ -94,4 +90,5 @@ pub(super) fn rebuild(book: &mut Book) {
     for (term, touch) in book.jobs.stranded().to_vec() {
         book.enter(term, &touch);
     }
+    book.schedule.set_drifts(&drifts);
 }

@@ -32,15 +32,11 @@ impl Book {
         while let Some((end, id)) = self.agendas.next_end(self.now) {
             let is_it = |job: &&mut Job| job.info.mode == JobMode::Allocated && job.term.to == end;
             self.note_job(id);
-            self.note_schedule();
             // The entry may be of a job that has gone, or ends at another time since.
             if let Some(job) = self.jobs.change(id).filter(is_it) {
                 extend(&mut self.schedule, &self.graph, job, to);
                 self.agendas.add_end(id, to);
             }
-        }
-        if !self.jobs.lost().is_empty() {
-            self.note_schedule();
         }
         for (_, job) in self.jobs.lost_mut() {
             if job.info.mode == JobMode::Allocated && job.term.to < to {
@@ -110,7 +106,6 @@ fn begin(book: &mut Book, id: u64, job: &mut Job) {
         job.term.to = job.term.to.max(book.now + 1);
     } else {
         if !std::mem::replace(&mut job.put_off, true) {
-            book.note_schedule();
             book.schedule.put_off += 1;
         }
         job.info.at = book.now + 1;

@@ -1,6 +1,7 @@
-//! Which job holds which vertex, and from when to when: an index over the claims of all jobs. It
-//! can be made again from them at any time, except where a graph without pools grew or shrank under
-//! jobs: planners then keep numbers of their own, as upstream's do.
+//! Which job holds which vertex, and from when to when: an index over the claims of all jobs, which
+//! can be made again from them at any time. Where a graph without pools grew or shrank under jobs,
+//! the numbers of planners are other ones, as upstream's are: the difference is kept apart
+//! ([`drift`]).
 //!
 //! Only vertices that a job holds, or passes through on the way to those that it holds, have an
 //! entry; the column that finds it is one 32-bit number per vertex. An entry lists the jobs that
@@ -11,11 +12,13 @@
 //! A job past its end is taken to end in the next second, and the engine moves that end whenever
 //! the clock moves: no question here knows of it.
 
+mod drift;
 mod filters;
 mod planner;
 
 use smallvec::SmallVec;
 
+pub(crate) use drift::Drifts;
 pub(crate) use filters::Filters;
 pub(crate) use planner::{Planner, Row};
 
@@ -105,6 +108,8 @@ pub(crate) struct Schedule {
     /// Jobs that were put off: what they are to have may be another's meanwhile. As long as there
     /// are any, sums may count a vertex twice, and nothing follows from them.
     pub(crate) put_off: usize,
+    /// True if some planner may show more or less than follows from claims.
+    drifts: bool,
     /// Vertices that were taken or given back since they were taken last; `None`: too many
     /// to tell.
     touched: Option<Vec<VertexId>>,
@@ -114,11 +119,6 @@ impl Schedule {
     /// Vertices that were taken or given back since the last call; `None`: it may be any.
     pub(crate) fn take_touched(&mut self) -> Option<Vec<VertexId>> {
         self.touched.replace(Vec::new())
-    }
-
-    /// Notes that any vertex may have changed hands since the last question.
-    pub(crate) fn forget_touched(&mut self) {
-        self.touched = None;
     }
 
     /// Whether there may be something to be taken by [`Schedule::take_touched`].
@@ -141,12 +141,12 @@ impl Schedule {
         self.entry(vertex).is_some()
     }
 
-    /// Nobody holds anything.
+    /// No job holds anything.
     pub(crate) fn new(filters: Filters) -> Self {
         Schedule { filters, ..Schedule::default() }
     }
 
-    /// Nobody has, or passes through, any vertex, now or later.
+    /// True if no job has, or passes through, any vertex, now or later.
     pub(crate) fn is_idle(&self) -> bool {
         self.entries.len() == self.vacant.len()
     }
@@ -184,30 +184,7 @@ impl Schedule {
         true
     }
 
-    /// Vertices beyond those of `before` are there now, and not yet at the instants at which jobs
-    /// begin or end: as upstream, where planners learn of them at their first point only.
-    pub(crate) fn hold_back(&mut self, graph: &Graph, before: &Filters, now: i64) {
-        for vertex in graph.vertices() {
-            let tracked =
-                self.filters.tracked(graph, vertex).iter().zip(self.filters.totals(graph, vertex));
-            let more = |(kind, total): (&TypeId, &u64)| {
-                let known = before.tracked(graph, vertex).iter().position(|known| known == kind)?;
-                let old = before.totals(graph, vertex).get(known)?;
-                total.checked_sub(*old).filter(|more| *more > 0)
-            };
-            if let Some(planner) = planner_of(&self.places, &mut self.entries, vertex) {
-                for (column, tracked) in tracked.enumerate() {
-                    if let Some(more) = more(tracked) {
-                        planner.raise_after(now, column + 1, i64::try_from(more).unwrap_or(0));
-                    }
-                }
-            }
-        }
-    }
-
     /// Counts a subtree no more that was cut off from `parent`. `false`: all must be counted again.
-    /// As upstream, no more is used then than there still is, and what jobs give back later of the
-    /// subtree comes on top.
     pub(crate) fn shrink(
         &mut self,
         graph: &Graph,
@@ -217,12 +194,8 @@ impl Schedule {
         if !self.filters.shrink(graph, top, parent) {
             return false;
         }
-        for vertex in parent.into_iter().flat_map(|parent| graph.way_up(parent)) {
-            if let Some(planner) = planner_of(&self.places, &mut self.entries, vertex) {
-                for (column, total) in self.filters.totals(graph, vertex).iter().enumerate() {
-                    planner.clamp(column + 1, i64::try_from(*total).unwrap_or(i64::MAX));
-                }
-            }
+        if let Some(parent) = parent {
+            self.use_at_most_all(graph, parent);
         }
         true
     }
@@ -275,7 +248,7 @@ impl Schedule {
         self.entry(vertex)?.planner.as_deref()
     }
 
-    /// Nobody has the vertex for himself at any instant of a window.
+    /// True if no job has the vertex for itself at any instant of a window.
     #[inline]
     pub(crate) fn is_free(&self, vertex: VertexId, from: i64, to: i64) -> bool {
         self.entry(vertex)

@@ -17,7 +17,12 @@ pub(crate) struct Planner {
     points: Vec<Point>,
     /// `width` numbers per point: the units used from there to the next point.
     used: Vec<i64>,
+    /// The part of each of these numbers that does not follow from spans; empty: there is none.
+    drift: Vec<i64>,
 }
+
+/// The part of a planner's numbers that does not follow from spans, by point.
+pub(crate) type Drift = Vec<(i64, Row)>;
 
 #[derive(Debug, Clone, Copy)]
 struct Point {
@@ -31,7 +36,7 @@ struct Point {
 impl Planner {
     /// Nothing used, ever.
     pub(crate) fn new(width: usize) -> Self {
-        Planner { width, points: Vec::new(), used: Vec::new() }
+        Planner { width, points: Vec::new(), used: Vec::new(), drift: Vec::new() }
     }
 
     /// Nothing begins or ends any more.
@@ -75,18 +80,43 @@ impl Planner {
         }
     }
 
-    /// Nowhere is more than `most` used of a column.
-    pub(crate) fn clamp(&mut self, column: usize, most: i64) {
-        for row in self.used.chunks_exact_mut(self.width) {
-            row[column] = row[column].min(most);
+    /// Has a column show what `shown` makes of each point and its number; the difference is drift.
+    pub(super) fn correct(&mut self, column: usize, shown: impl Fn(i64, i64) -> i64) {
+        self.drift.resize(self.used.len(), 0);
+        for (place, point) in self.points.iter().enumerate() {
+            let at = place * self.width + column;
+            let (before, after) = (self.used[at], shown(point.at, self.used[at]));
+            self.drift[at] = self.drift[at].wrapping_add(after.wrapping_sub(before));
+            self.used[at] = after;
         }
+        self.drop_idle_drift();
     }
 
-    /// More is used of a column from the first point after `at` on.
-    pub(crate) fn raise_after(&mut self, at: i64, column: usize, more: i64) {
-        let start = self.points.partition_point(|point| point.at <= at);
-        for row in self.used[start * self.width..].chunks_exact_mut(self.width) {
-            row[column] = row[column].wrapping_add(more);
+    /// The part of the numbers that does not follow from spans.
+    pub(super) fn drift(&self) -> Drift {
+        let rows = self.drift.chunks_exact(self.width).zip(&self.points);
+        let rows = rows.filter(|(row, _)| uses(row));
+        rows.map(|(row, point)| (point.at, Row::from_slice(row))).collect()
+    }
+
+    /// Replaces it. Instants that are no points are passed over.
+    pub(super) fn set_drift(&mut self, drift: &[(i64, Row)]) {
+        subtract(&mut self.used, &self.drift);
+        self.drift.clear();
+        self.drift.resize(self.used.len(), 0);
+        for (at, row) in drift {
+            if let Ok(place) = self.find(*at) {
+                let start = place * self.width;
+                add(&mut self.used[start..start + self.width], row);
+                self.drift[start..start + self.width].copy_from_slice(row);
+            }
+        }
+        self.drop_idle_drift();
+    }
+
+    fn drop_idle_drift(&mut self) {
+        if !uses(&self.drift) {
+            self.drift = Vec::new();
         }
     }
 
@@ -156,12 +186,9 @@ impl Planner {
             }
             Err(place) => {
                 self.points.insert(place, Point { at, spans: 1, using });
-                let (start, end) = (place * self.width, self.used.len());
-                self.used.resize(end + self.width, 0);
-                self.used.copy_within(start..end, start + self.width);
-                match start.checked_sub(self.width) {
-                    Some(before) => self.used.copy_within(before..start, start),
-                    None => self.used[..self.width].fill(0),
+                insert_row(&mut self.used, place, self.width);
+                if !self.drift.is_empty() {
+                    insert_row(&mut self.drift, place, self.width);
                 }
                 place
             }
@@ -175,6 +202,10 @@ impl Planner {
             self.points.remove(place);
             let start = place * self.width;
             self.used.drain(start..start + self.width);
+            if !self.drift.is_empty() {
+                self.drift.drain(start..start + self.width);
+                self.drop_idle_drift();
+            }
         }
     }
 
@@ -182,6 +213,18 @@ impl Planner {
         self.used[first * self.width..last * self.width]
             .chunks_exact_mut(self.width)
             .for_each(change);
+    }
+}
+
+/// Adds a point's row, which is that of the point before it; of the first it is 0.
+#[inline]
+fn insert_row(rows: &mut Vec<i64>, place: usize, width: usize) {
+    let (start, end) = (place * width, rows.len());
+    rows.resize(end + width, 0);
+    rows.copy_within(start..end, start + width);
+    match start.checked_sub(width) {
+        Some(before) => rows.copy_within(before..start, start),
+        None => rows[..width].fill(0),
     }
 }
 

@@ -153,8 +153,8 @@ const KNOWN: [Known; 59] = [
     ("wrap", None, true, Refused("has no place in a script")),
 ];
 
-/// Says of an option of sbatch, such as `--begin` or `-b`, why the command does not take it; `None`:
-/// it does, or sbatch has no such option.
+/// Says of an option of sbatch, such as `--begin` or `-b`, why the command does not take it. `None`
+/// if the command takes it, or sbatch has no such option.
 pub(super) fn not_taken(option: &str) -> Option<String> {
     let known = if let Some(long) = option.strip_prefix("--") {
         KNOWN.iter().find(|known| known.0 == long)?

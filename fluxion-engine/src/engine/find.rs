@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::Engine;
 use super::defects::defect;
+use super::job_id;
 use crate::book::job::JobMode;
 use crate::book::{Book, questions};
 use crate::graph::VertexId;
@@ -298,14 +299,15 @@ fn operand(tokens: &[&str], at: &mut usize, depth: usize) -> Read<Expr> {
 }
 
 fn term(text: &str) -> Read<Term> {
-    let (key, value) = text.split_once('=').ok_or(None)?;
-    let value = value.to_ascii_lowercase();
+    let (key, text) = text.split_once('=').ok_or(None)?;
+    let value = text.to_ascii_lowercase();
     let one_of = |yes: &str, no: &str| match &*value {
         word if word == yes => Ok(true),
         word if word == no => Ok(false),
         _ => Err(None),
     };
-    let job_id = |text: &str| job_id(text).ok_or(None);
+    // As upstream, capitals count in the id of a job, and nowhere else.
+    let job_id = || job_id::parse(text).ok_or(None);
     Ok(match key {
         "status" => Term::Status { up: one_of("up", "down")? },
         "sched-now" => Term::Now { allocated: one_of("allocated", "free")? },
@@ -315,10 +317,10 @@ fn term(text: &str) -> Read<Term> {
             "false" | "f" => false,
             _ => return Err(None),
         }),
-        "jobid-alloc" => Term::Allocation(job_id(&value)?),
-        "jobid-reserved" => Term::Reservation(job_id(&value)?),
-        "jobid-span" => Term::Span(job_id(&value)?),
-        "jobid-tag" => Term::Tag(job_id(&value)?),
+        "jobid-alloc" => Term::Allocation(job_id()?),
+        "jobid-reserved" => Term::Reservation(job_id()?),
+        "jobid-span" => Term::Span(job_id()?),
+        "jobid-tag" => Term::Tag(job_id()?),
         // As upstream: an empty list is one, and nothing has a name of it.
         "names" if value.is_empty() => Term::Names(HashSet::new()),
         "names" => Term::Names(
@@ -327,12 +329,4 @@ fn term(text: &str) -> Read<Term> {
         "property" => Term::Property(value),
         _ => return Err(None),
     })
-}
-
-/// An id in decimal or hexadecimal form.
-fn job_id(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    }
 }

@@ -11,6 +11,7 @@ mod elastic;
 mod extensions;
 mod find;
 mod granting;
+mod job_id;
 mod matching;
 mod memo;
 pub(crate) mod moving;

@@ -91,34 +91,35 @@ impl Policy {
         })
     }
 
-    /// `key=value` with blanks between; an unknown key ends the list, as upstream has it.
+    /// Reads `key=value` with blanks between as upstream's `parse_custom_match_policy`
+    /// (`dfu_match_policy_factory.cpp`) does: a word that it does not understand, also an empty
+    /// one, ends the list; of both orders `high` counts, and of a flag the first value.
     fn custom(text: &str) -> Option<Self> {
-        let (mut order, mut flags) = (None, [false; 3]);
-        for part in text.split(' ').filter(|part| !part.is_empty()) {
-            let (key, value) = part.split_once('=')?;
-            match key {
-                "policy" => {
-                    order = match value {
-                        "high" => Some(Order::Descending),
-                        "low" => Some(Order::Ascending),
-                        _ => return None,
-                    }
-                }
-                "node_centric" => flags[0] = value == "true",
-                "node_exclusive" => flags[1] = value == "true",
-                "stop_on_1_matches" => flags[2] = value == "true",
+        let (mut high, mut low, mut flags) = (false, false, [None; 3]);
+        for word in text.split(' ') {
+            let mut halves = word.split('=');
+            let flag = match halves.next()? {
+                "policy" => None,
+                "node_centric" => Some(0),
+                "node_exclusive" => Some(1),
+                "stop_on_1_matches" => Some(2),
+                _ => break,
+            };
+            match (flag, halves.next()?) {
+                (None, "high") => high = true,
+                (None, "low") => low = true,
+                (Some(flag), "true") => _ = flags[flag].get_or_insert(true),
+                (Some(flag), "false") if flags[flag].is_none() => flags[flag] = Some(false),
                 _ => break,
             }
         }
-        let [node_centric, node_exclusive, stop_early] = flags;
-        order.map(|order| Policy {
-            order,
-            node_centric,
-            node_exclusive,
-            stop_early,
-            first: false,
-            fill: None,
-        })
+        let order = match (high, low) {
+            (true, _) => Order::Descending,
+            (false, true) => Order::Ascending,
+            (false, false) => return None,
+        };
+        let [node_centric, node_exclusive, stop_early] = flags.map(Option::unwrap_or_default);
+        Some(Policy { order, node_centric, node_exclusive, stop_early, first: false, fill: None })
     }
 
     /// For pools: highest ranks first.
@@ -146,5 +147,33 @@ impl Policy {
 
     pub(crate) fn stops_early(self) -> bool {
         self.stop_early
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Policy;
+
+    /// As upstream reads lists: `dfu_match_policy_factory.cpp` at fd257f71.
+    #[test]
+    fn lists_end_at_what_is_not_understood() {
+        let parse = |text: &str| Policy::parse(text);
+        for (list, same) in [
+            ("policy=high policy=low", "high"),
+            ("policy=low policy=high", "high"),
+            ("policy=low node_centric=true", "lonode"),
+            ("policy=low  node_centric=true", "low"),
+            ("policy=low node_centric=maybe node_exclusive=true", "low"),
+            ("policy=low node_centric=true node_centric=false node_exclusive=true", "lonode"),
+            ("policy=low node_centric=true node_centric=true node_exclusive=true", "lonodex"),
+            ("policy=low unknown", "low"),
+            ("policy=low policy=other node_centric=true", "low"),
+            ("policy=low=high", "low"),
+        ] {
+            assert_eq!(parse(list), parse(same), "{list}");
+        }
+        for list in ["", " policy=low", "node_centric=true", "policy", "policy=other policy=low"] {
+            assert_eq!(parse(list), None, "{list:?}");
+        }
     }
 }

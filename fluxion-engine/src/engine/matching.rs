@@ -94,6 +94,9 @@ impl Engine {
                 text: format!("job {job}: exists already"),
             });
         }
+        if !self.graph().has_pool_types() {
+            spec.ensure_narrow()?;
+        }
         let ask = self.sight().ask(spec)?;
         self.searches.refresh(&mut self.book);
         defect("index refreshed");

@@ -30,6 +30,14 @@ impl Count {
         Count { min: count, max: count, growth: Growth::Add(1) }
     }
 
+    /// True if it fits the 32 bits of upstream's counts.
+    pub(crate) fn is_narrow(self) -> bool {
+        let (Growth::Add(operand) | Growth::Multiply(operand) | Growth::Power(operand)) =
+            self.growth;
+        let max = if self.max == u64::MAX && operand == 1 { self.min } else { self.max };
+        [self.min, max, operand].into_iter().all(|number| u32::try_from(number).is_ok())
+    }
+
     /// The largest number that it can come to.
     pub(crate) fn most(self) -> u64 {
         self.choose(u64::from(u32::MAX))

@@ -1,6 +1,7 @@
 //! The parts of a jobspec.
 
 use super::count::Count;
+use crate::Error;
 use crate::constraint::Constraint;
 use crate::policy::Policy;
 use crate::pools::Tenancy;
@@ -136,6 +137,29 @@ impl Hold {
     pub(crate) fn until(self, from: i64) -> i64 {
         from.saturating_add_unsigned(self.seconds())
     }
+}
+
+impl Jobspec {
+    /// Refuses counts that upstream cannot read.
+    pub(crate) fn ensure_narrow(&self) -> Result<(), Error> {
+        ensure_narrow(&self.resources, "resources")
+    }
+}
+
+/// Refuses counts beyond 32 bits, as upstream does while it reads a jobspec.
+fn ensure_narrow(resources: &[Resource], at: &str) -> Result<(), Error> {
+    for (index, resource) in resources.iter().enumerate() {
+        if !resource.count.is_narrow() {
+            let most = u32::MAX;
+            return Err(Error::invalid(format!(
+                "{at}[{index}]: count: more than {most}, on a graph without pools"
+            )));
+        }
+        if !resource.with.is_empty() {
+            ensure_narrow(&resource.with, &format!("{at}[{index}].with"))?;
+        }
+    }
+    Ok(())
 }
 
 impl Resource {

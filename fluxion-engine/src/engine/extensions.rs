@@ -31,6 +31,10 @@ struct Charge<'a> {
 impl Engine {
     /// Charges a node with slots of a job, which is made if it is new, also where less is free.
     pub fn charge(&mut self, id: u64, text: &str) -> Result<(), Error> {
+        if !self.graph().has_pool_types() {
+            // Whole vertices would not heed it.
+            return Err(Error::invalid(format!("charge of job {id}: the graph has no pools")));
+        }
         let charge: Charge<'_> = serde_json::from_str(text)
             .map_err(|error| Error::invalid(format!("charge of job {id}: {error}")))?;
         if charge.count == 0 || charge.count > COUNT_MAX {

@@ -366,6 +366,7 @@ fn extensions(rows: &mut Rows) {
     let of = |rank: u32, kind: &str| {
         format!(r#"{{"label":"a","rank":{rank},"count":1,"with":{{"{kind}":1}},"end":"never"}}"#)
     };
+    row(charge, EINVAL, whole().charge(&of(0, "core")), "the graph has no pools");
     row(charge, ENOENT, pools().charge(&of(9, "cpu")), "there is no such rank");
     row(charge, ENOTSUP, in_trial.charge(&of(0, "new")), "a trial has begun, and the type is new");
     row(

@@ -191,7 +191,7 @@ impl<'a> Sight<'a> {
             // As upstream: no vertex serves such a level, so that it fits nowhere, and a text says
             // why.
             Miss::Invalid => {
-                Error { reason, text: "resources: what is in a slot is exclusive".to_owned() }
+                Error { reason, text: "resources: the parts of a slot are exclusive".to_owned() }
             }
             Miss::Siblings(kind) => Error {
                 reason,
@@ -233,6 +233,10 @@ impl<'a> Sight<'a> {
         from: i64,
         now: Error,
     ) -> Result<(Vec<flat::Pick>, i64), Error> {
+        if now.reason == Reason::GaveUp {
+            // A place now is neither found nor ruled out.
+            self.graph().pools.effort.passes_over();
+        }
         let usable = self.usable(ask, request, Status::Heeded);
         let times = (from, self.now());
         flat::soonest(request, self.graph(), &usable, ask.policy, times).map_err(|why| match why {

@@ -2,7 +2,10 @@
 
 use fluxion_sys::FunctionTable;
 
-use super::{End, Fit, Forecast, Graph, Policy, Rank, Request, SlotShape, SlotsAt};
+use super::{
+    Booking, End, Fit, Forecast, Graph, Policy, Rank, RankSet, Request, Reserved, SlotShape,
+    SlotsAt,
+};
 use fluxqueue_workload::{Lifetime, Resources};
 
 const POD: &str = "worker";
@@ -155,6 +158,36 @@ fn forecasts_tell_known_ends_from_unknown_ones() {
     slots(POD, 2, &pod, |request| assert_eq!(graph.eligible(request).unwrap().to_string(), "0-1"));
     graph.cancel(1).unwrap();
     slots(POD, 1, &pod, |request| assert_eq!(graph.forecast(request).unwrap(), Forecast::Now));
+}
+
+#[test]
+fn a_reservation_tells_whether_an_earlier_one_is_ruled_out() {
+    let mut graph = Graph::new(FunctionTable::builtin(), Policy::Lonode).unwrap();
+    let cpu = |units: u64| -> Resources { [("cpu", units)].into_iter().collect() };
+    let (whole, shares) = (cpu(100), [cpu(50), cpu(30), cpu(20)]);
+    for rank in 0..310 {
+        graph.add_node(rank, &format!("node-{rank}.example"), &whole).unwrap();
+    }
+    let busy: RankSet = "300-309".parse().unwrap();
+    let running = SlotShape {
+        end: Lifetime::Seconds(100),
+        ranks: Some(&busy),
+        ..SlotShape::of(POD, 10, &whole)
+    };
+    graph.allocate(1, &Request::of(&[running])).unwrap().placed().unwrap();
+    let reserved = |booking| match booking {
+        Booking::At(Reserved { at, is_earliest, .. }) => (at, is_earliest),
+        other => panic!("{other:?}"),
+    };
+    let all = [SlotShape::of(POD, 301, &whole)];
+    assert_eq!(reserved(graph.reserve(2, &Request::of(&all)).unwrap()), (100, true));
+    graph.cancel(2).unwrap();
+    // One slot of each shape on each of 300 nodes fills them; to find that takes too many steps.
+    let [a, b, c] = &shares;
+    let mixed =
+        [SlotShape::of("a", 300, a), SlotShape::of("b", 300, b), SlotShape::of("c", 300, c)];
+    assert_eq!(graph.allocate(3, &Request::of(&mixed)).unwrap(), Fit::NotFound);
+    assert_eq!(reserved(graph.reserve(3, &Request::of(&mixed)).unwrap()), (100, false));
 }
 
 #[test]

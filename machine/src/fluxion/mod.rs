@@ -42,7 +42,7 @@ pub use answer::{
 pub use error::GraphError;
 pub use graph::Graph;
 pub use placement::{
-    Booking, Fit, Forecast, Later, Moved, Placement, SEARCH_STEPS_MAX, SlotsAt, Steps,
+    Booking, Fit, Forecast, Later, Moved, Placement, Reserved, SEARCH_STEPS_MAX, SlotsAt, Steps,
 };
 pub use rankset::{ParseRankSetError, Rank, RankSet};
 pub use request::{End, LevelRule, Policy, Request, SlotShape, Tenancy, Within};

@@ -42,15 +42,28 @@ impl<P> Fit<P> {
     }
 }
 
-/// What came of asking for a place now or later.
+/// What came of asking for a place now or later; `R` is a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Booking<P = Placement, R = (i64, P)> {
+pub enum Booking<P = Placement, R = Reserved> {
     /// There is one now, and it is taken.
     Now(P),
-    /// It is reserved from this second on.
+    /// It is reserved.
     At(R),
-    /// By the ends that are known there is none at any second.
+    /// None was found at any second. By the ends that are known there is none, unless the search
+    /// gave up.
     Never,
+}
+
+/// A place that is kept for later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reserved {
+    /// The second from which it is kept.
+    pub at: i64,
+    /// True if it is proved that there is no place before that second, by the ends that are known.
+    /// False if the search gave up at some earlier second, or passed one over.
+    pub is_earliest: bool,
+    /// The place.
+    pub placement: Placement,
 }
 
 /// The place of a reservation after it was made again.

@@ -14,7 +14,7 @@ use super::answer::{self, Explanation, NodeUsage};
 use super::context::{Context, lacks, take, with_nul};
 use super::error::GraphError;
 use super::json;
-use super::placement::{Booking, Fit, Forecast, Later, Moved, Placement, Steps};
+use super::placement::{Booking, Fit, Forecast, Later, Moved, Placement, Reserved, Steps};
 use super::rankset::{Rank, RankSet};
 use super::request::{End, Policy, Request, Tenancy};
 use fluxqueue_workload::Resources;
@@ -154,7 +154,7 @@ impl PoolGraph {
     /// Takes a place for all slots of a request, or for none. The job must be new.
     pub(super) fn allocate(&mut self, job: u64, request: &Request<'_>) -> Result<Fit, GraphError> {
         match self.ask("allocate", match_op::ALLOCATE, job, request) {
-            Ok((text, _)) => self.taken("allocate", job, &text, request).map(Fit::Placed),
+            Ok(asked) => self.taken("allocate", job, &asked.text, request).map(Fit::Placed),
             Err(error) if error.errno == errno::EBUSY => Ok(Fit::NotNow),
             Err(error) if error.errno == errno::EAGAIN => Ok(Fit::NotFound),
             Err(error) => Err(error),
@@ -183,12 +183,12 @@ impl PoolGraph {
         request: &Request<'_>,
     ) -> Result<Booking, GraphError> {
         match self.ask("reserve", match_op::ALLOCATE_ORELSE_RESERVE, job, request) {
-            Ok((text, at)) => {
+            Ok(Asked { text, at, is_earliest }) => {
                 let placement = self.taken("reserve", job, &text, request)?;
                 Ok(if at <= self.now {
                     Booking::Now(placement)
                 } else {
-                    Booking::At((at, placement))
+                    Booking::At(Reserved { at, is_earliest, placement })
                 })
             }
             Err(error) if is_no_place(&error) => Ok(Booking::Never),
@@ -256,9 +256,9 @@ impl PoolGraph {
     /// Returns when a request could start. Takes nothing.
     pub(super) fn forecast(&mut self, request: &Request<'_>) -> Result<Forecast, GraphError> {
         match self.ask("forecast", match_op::WITHOUT_ALLOCATING_FUTURE, 0, request) {
-            Ok((_, at)) if at >= FLUXION_EXT_EVENTUALLY => Ok(Forecast::Eventually),
-            Ok((_, at)) if at <= self.now => Ok(Forecast::Now),
-            Ok((_, at)) => Ok(Forecast::At(at)),
+            Ok(asked) if asked.at >= FLUXION_EXT_EVENTUALLY => Ok(Forecast::Eventually),
+            Ok(asked) if asked.at <= self.now => Ok(Forecast::Now),
+            Ok(asked) => Ok(Forecast::At(asked.at)),
             Err(error) if error.errno == errno::EBUSY => Ok(Forecast::Blocked),
             Err(error) if error.errno == errno::ENODEV => Ok(Forecast::Never),
             Err(error) if error.errno == errno::EAGAIN => Ok(Forecast::NotFound),
@@ -332,12 +332,12 @@ impl PoolGraph {
         op: match_op_t,
         job: u64,
         request: &Request<'_>,
-    ) -> Result<(String, i64), GraphError> {
+    ) -> Result<Asked, GraphError> {
         let matched =
             self.context.matched_as(operation, op, job, |out| json::jobspec(out, request));
-        self.count(&matched);
+        let is_earliest = self.count(&matched);
         let matched = matched?;
-        Ok((matched.r, matched.at))
+        Ok(Asked { text: matched.r, at: matched.at, is_earliest })
     }
 
     fn report(
@@ -366,8 +366,9 @@ impl PoolGraph {
         self.steps
     }
 
-    /// Adds the steps of the last question, which had this answer.
-    fn count<T>(&mut self, answer: &Result<T, GraphError>) {
+    /// Adds the steps of the last question, which had this answer. True if the start that was found
+    /// is proved to be the earliest.
+    fn count<T>(&mut self, answer: &Result<T, GraphError>) -> bool {
         let (mut steps, mut is_earliest) = (0, false);
         // SAFETY: our context, and places for the answers.
         let rc = unsafe {
@@ -379,7 +380,18 @@ impl PoolGraph {
         if answer.as_ref().is_err_and(GraphError::has_given_up) {
             self.steps.in_vain = self.steps.in_vain.saturating_add(steps);
         }
+        rc == 0 && is_earliest
     }
+}
+
+/// The answer to a question for a place.
+struct Asked {
+    /// What was granted, as the graph writes it.
+    text: String,
+    /// The second at which it starts.
+    at: i64,
+    /// True if it is proved that it cannot start before that second.
+    is_earliest: bool,
 }
 
 fn unreadable(operation: &'static str, error: &dyn std::fmt::Display) -> GraphError {

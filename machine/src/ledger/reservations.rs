@@ -6,7 +6,7 @@ use super::changes::Change;
 use super::requests::GroupRequest;
 use super::reservation::{Remade, Reservation};
 use crate::cluster::Cluster;
-use crate::fluxion::{Booking, Fit, Placement, RankSet};
+use crate::fluxion::{Booking, Fit, Placement, RankSet, Reserved};
 use fluxqueue_workload::Lifetime;
 
 impl Ledger {
@@ -28,7 +28,9 @@ impl Ledger {
             Some(Booking::Now(placement)) => {
                 Booking::Now(self.allocations(cluster, gid, &groups, placement))
             }
-            Some(Booking::At((start, placement))) => {
+            // The plan treats each start alike, proved to be the earliest or not: the reservation
+            // is made again once something has come free.
+            Some(Booking::At(Reserved { at: start, placement, .. })) => {
                 Booking::At(Reservation { gid, start, nodes: nodes_of(&placement), groups })
             }
             Some(Booking::Never) | None => Booking::Never,

@@ -128,6 +128,39 @@ fn an_empty_list_of_names_is_one() {
     assert!(engine.find("names= or status=up", MatchFormat::Jgf, true).unwrap().is_some());
 }
 
+#[test]
+fn find_reads_ids_in_the_forms_of_flux() {
+    let mut engine = engine(false, "low");
+    engine.match_next(MatchOp::Allocate, &spec(&slot(1, CORE), TASKS, "null")).unwrap();
+    let held = engine.find("jobid-alloc=1", MatchFormat::Jgf, false).unwrap();
+    assert!(held.is_some());
+    for id in ["ƒ2", "f2", "0x1", "0.0.0.1", "job.0000.0000.0000.0001"] {
+        let found = engine.find(&format!("jobid-alloc={id}"), MatchFormat::Jgf, false);
+        assert_eq!(found.unwrap(), held, "{id}");
+    }
+    assert_eq!(engine.find("jobid-alloc=ƒ3", MatchFormat::Jgf, false).unwrap(), None);
+    assert!(engine.find("jobid-alloc=ƒ0", MatchFormat::Jgf, false).is_err());
+}
+
+#[test]
+fn counts_have_32_bits() {
+    let mut engine = engine(false, "low");
+    for count in ["4294967296", r#"{"min":1,"max":4294967296,"operator":"+","operand":1}"#] {
+        let wide = slot(1, &format!(r#"{{"type":"core","count":{count}}}"#));
+        for op in [MatchOp::Allocate, MatchOp::Satisfiability] {
+            let error = engine.match_next(op, &spec(&wide, TASKS, "null")).unwrap_err();
+            assert_eq!(error.reason, Reason::Invalid, "{count}");
+            assert!(error.text.contains("resources[0].with[0]: count"), "{error}");
+        }
+    }
+    let most = slot(1, r#"{"type":"core","count":4294967295}"#);
+    let error = engine.match_next(MatchOp::Allocate, &spec(&most, TASKS, "null")).unwrap_err();
+    assert!(error.is_answer(), "{error}");
+    // A jobspec that cannot be read uses no id; a request that does not fit uses one.
+    let grant = engine.match_next(MatchOp::Allocate, &spec(&slot(1, CORE), TASKS, "null"));
+    assert_eq!(grant.unwrap().job, Some(2));
+}
+
 const R: &str = r#"{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],"nodelist":["node0"],"starttime":0,"expiration":0}}"#;
 
 #[test]

@@ -165,7 +165,8 @@ int reapi_cli_match_satisfy (reapi_cli_ctx_t *ctx, const char *jobspec, bool *sa
  *       {"label":"s","with":{"cpu":2},"end":60,"on":[{"ranks":"0-3","per_rank":1}]}]}}}
  *   and the job that is made of it has the same claims as the one that was granted it. It is a reservation if it starts later
  *   than now, and begins when its time comes; fluxion_ext_move does not know its request, and refuses it. rv1_nosched has no
- *   words for whole vertices other than cores and GPUs; jgf, rlite and placement have none for slots.
+ *   words for whole vertices other than cores and GPUs of nodes, as upstream's: licences, or storage of a rack, are held but not
+ *   named, and do not come back from it (rv1, rv1_shorthand and jgf name them). jgf, rlite and placement have none for slots.
  *   at     second at which it starts
  *   R_out  what is held, in match_format; the caller frees it. ENOSYS if that is placement */
 int reapi_cli_update_allocate (reapi_cli_ctx_t *ctx, uint64_t jobid, const char *R, int64_t *at, double *ov,
@@ -368,8 +369,8 @@ int fluxion_ext_move (reapi_cli_ctx_t *ctx, uint64_t jobid, int64_t *at, bool *r
 int fluxion_ext_begin_trial (reapi_cli_ctx_t *ctx);
 int fluxion_ext_end_trial (reapi_cli_ctx_t *ctx);
 
-/* Puts slots of a job on a rank, whether or not they fit; makes the job if it is new. The node may then be
- * overcharged: it counts as full. A type of which the node has no pool counts as a pool of size 0.
+/* Puts slots of a job on a rank of a graph with pools, whether or not they fit; makes the job if it is new. The node may then
+ * be overcharged: it counts as full. A type of which the node has no pool counts as a pool of size 0.
  *   {"label":"a","rank":3,"count":2,"with":{"cpu":1000,"pods":1},"end":"never" | "eventually" | SECOND}
  *   with "tenant":17 or "guest":true as in a request */
 int fluxion_ext_charge (reapi_cli_ctx_t *ctx, uint64_t jobid, const char *charge);
@@ -413,7 +414,9 @@ int fluxion_ext_explain (reapi_cli_ctx_t *ctx, const char *jobspec, char **json)
 /* How many steps the searches of the last match, move, explanation or question for eligible ranks took. A step is a look at a
  * node, a vertex, an instant or an edge of a flow: some tens of nanoseconds. With the option search_budget a call that needs
  * more steps than that ends with EAGAIN, and takes nothing. is_earliest is false where the search gave up at some instant
- * before the start that was found, or passed over some: it may not be the earliest. */
+ * before the start that was found, or passed over some: it may not be the earliest. So the answer of a reservation is `at` of
+ * the match, and is_earliest. A caller that plans by starts may pass it over: fluxion_ext_move searches again once
+ * something has come free. */
 int fluxion_ext_effort (reapi_cli_ctx_t *ctx, uint64_t *steps, bool *is_earliest);
 
 /* The pools of a node: {"rank":0,"pools":[{"type":"cpu","size":4000,"used":1500}]}. */

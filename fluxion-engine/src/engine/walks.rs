@@ -462,7 +462,7 @@ proptest! {
         for step in history.iter().filter(|step| matches!(step, Step::Match { .. })) {
             let expected = apply(&mut fast, step, 0, &shape, &mut granted[0]);
             let answer = apply(&mut anew, step, 0, &shape, &mut granted[1]);
-            prop_assert_eq!(answer, expected, "counted anew, {:?}", step);
+            prop_assert_eq!(answer, expected, "counted again, {:?}", step);
         }
     }
 }

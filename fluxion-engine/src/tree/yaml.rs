@@ -92,7 +92,7 @@ impl<'a> Growing<'a> {
             Event::Alias(anchor) => {
                 let known = self.anchors.get(&anchor).map(|known| (known.depth, known.size));
                 let (depth, size) =
-                    known.ok_or_else(|| wrong(line, "an alias of what it stands in"))?;
+                    known.ok_or_else(|| wrong(line, "an alias of a value that holds it"))?;
                 self.count(size - 1, line)?;
                 if self.open.len() + depth > TREE_DEPTH_MAX.max {
                     return Err(too_deep(line));

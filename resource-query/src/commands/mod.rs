@@ -41,13 +41,13 @@ const COMMANDS: [Command; 17] = [
         name: "update",
         short: "u",
         run: update::update,
-        about: "take what a file says: update allocate | reserve jgf | jgf_shorthand | rv1exec FILE JOBID START DURATION",
+        about: "take the resources of a file: update allocate | reserve jgf | jgf_shorthand | rv1exec FILE JOBID START DURATION",
     },
     Command {
         name: "attach",
         short: "j",
         run: elastic::attach,
-        about: "add what a JGF file has: attach FILE",
+        about: "add the vertices of a JGF file: attach FILE",
     },
     Command {
         name: "remove",

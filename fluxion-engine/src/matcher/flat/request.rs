@@ -289,10 +289,7 @@ fn shape_of<'a>(
                 request.kinds.len() - 1
             });
         if needs.iter().any(|(other, _)| *other == position) {
-            return Err(Error::invalid(format!(
-                "slot {label:?}: {}: is asked for twice",
-                part.kind
-            )));
+            return Err(Error::invalid(format!("slot {label:?}: {}: is wanted twice", part.kind)));
         }
         needs.push((position, exact(part)?));
     }

@@ -386,7 +386,7 @@ impl PoolGraph {
 
 /// The answer to a question for a place.
 struct Asked {
-    /// What was granted, as the graph writes it.
+    /// The grant, as the graph writes it.
     text: String,
     /// The second at which it starts.
     at: i64,

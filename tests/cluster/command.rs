@@ -298,7 +298,8 @@ fn scripts_arrays_and_commands_are_submitted() {
     assert!(name.starts_with("job.batch/sleep-"), "{name}");
 
     let refused = failed(&ns, &["submit", "--image", "busybox", "-p", "no queue", "--", "true"]);
-    assert!(refused.contains("creating job") && refused.contains("no queue"), "{refused}");
+    let text = r#"--partition: "no queue" is not the name of a queue"#;
+    assert!(refused.contains(text), "{refused}");
     assert_eq!(command(&ns, &["submit", "--", "true"]).code, 1);
 }
 

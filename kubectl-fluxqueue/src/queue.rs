@@ -33,6 +33,8 @@ const LONE_PODS_MAX: usize = 2_000;
 /// The field selectors of the two commands. If the API server does not know the field (Kubernetes
 /// 1.30), the command makes the selection itself.
 const NOT_ENDED: &str = "status.state!=Completed,status.state!=Failed";
+const ENDED: &str = "status.state!=Incomplete,status.state!=Pending,status.state!=Held,\
+    status.state!=Unsatisfiable,status.state!=Refused,status.state!=Starting,status.state!=Running";
 
 /// A job in the table.
 pub(crate) struct Row {
@@ -72,7 +74,7 @@ pub(crate) async fn history(
     let now = Timestamp::now();
     let since = args.since.and_then(|seconds| i64::try_from(seconds).ok());
     let wanted = wanted_users(&cluster, &args.shown).await?;
-    let (mut rows, is_cut) = records(&cluster, &args.shown, "").await?;
+    let (mut rows, is_cut) = records(&cluster, &args.shown, ENDED).await?;
     rows.retain(|row| {
         let ended = row.record.status.completion_time;
         let is_recent = since.is_none_or(|since| {

@@ -221,6 +221,10 @@ fn outcome(job: &Submitted, now: Timestamp, zone: &TimeZone) -> String {
         ("Starts", Some(start), _) => {
             format!("would start at {}{all}{place}", clock_and_off(start, now, zone))
         }
+        // No later instant than now was looked at.
+        ("NotFound", _, Some(not_by)) if not_by <= now => {
+            format!("would wait, and its start was not found in that time{place}")
+        }
         ("NotFound", _, Some(not_by)) => {
             format!("would not start before {}{place}", clock_and_off(not_by, now, zone))
         }
@@ -286,6 +290,8 @@ and 2 more, which you may not list
                 "notBy": "2026-01-05T15:00:00Z" }));
         assert!(text.contains("would not start before 15:00, in 1 h 36 min"), "{text}");
         assert!(text.contains("a longer --within looks further"), "{text}");
+        let text = of(json!({ "outcome": "NotFound", "notBy": "2026-01-05T13:24:00Z" }));
+        assert!(text.contains("would wait, and its start was not found in that time"), "{text}");
         assert!(
             of(json!({ "outcome": "Starts", "start": "2026-01-05T13:24:00Z" })).contains("at once")
         );

@@ -221,7 +221,7 @@ fn outcome(job: &Submitted, now: Timestamp, zone: &TimeZone) -> String {
         ("Starts", Some(start), _) => {
             format!("would start at {}{all}{place}", clock_and_off(start, now, zone))
         }
-        // No later instant than now was looked at.
+        // The search for a start came to no later instant than now.
         ("NotFound", _, Some(not_by)) if not_by <= now => {
             format!("would wait, and its start was not found in that time{place}")
         }

@@ -3,6 +3,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . release/settings.sh
+# It is for releases. Crates with C, and all that depend on them, would be compiled again for it here,
+# and once more by the next build without it.
+unset SOURCE_DATE_EPOCH
 commit=${1:-1b91024}
 sources=$PWD/target/upgrade/$commit
 git rev-parse --quiet --verify "$commit^{commit}" > /dev/null ||

@@ -303,7 +303,7 @@ pub struct Reservation {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node_indexes: String,
     /// The nodes by their names, as a hostlist (RFC 29): `node[0-3],gpu7`. Earlier versions wrote
-    /// this instead of `nodeIndexes`.
+    /// and read this instead of `nodeIndexes`; it is there while it is short.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub nodes: String,
 }
@@ -424,7 +424,7 @@ pub struct PlacementRange {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node_indexes: String,
     /// The nodes by their names, as a hostlist (RFC 29): `node[0-3],gpu7`. Earlier versions wrote
-    /// this instead of `nodeIndexes`.
+    /// and read this instead of `nodeIndexes`; it is there while it is short.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub nodes: String,
     /// The number of consecutive pods that go to each node.

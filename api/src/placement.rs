@@ -2,8 +2,9 @@
 //!
 //! A gang of 5000 pods on 500 alike nodes is one range of some sixty bytes. Names of nodes that
 //! share no number, as those of clouds, cannot be shortened: so a FluxJob has each name once, in
-//! `status.nodeList`, and names nodes by their places there ([`compact`]). In memory, placements
-//! and reservations have the names ([`spell_out`]). The scheduler decides which pod has which
+//! `status.nodeList`, and names nodes by their places there ([`compact`]); beside the places it has
+//! the names while they are short, for versions that know no places. In memory, placements and
+//! reservations have the names alone ([`spell_out`]). The scheduler decides which pod has which
 //! index.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,10 +12,15 @@ use std::sync::Arc;
 
 use crate::hostlist::{self, HostlistError};
 use crate::idset::{self, IdsetError};
-use crate::{FluxJobStatus, PlacementRange};
+use crate::{FluxJobStatus, PlacementRange, Reservation};
 
 /// The most pods that a placement holds, and that [`expand`] makes of one FluxJob.
 pub const PODS_MAX: usize = 1_000_000;
+
+/// The most bytes, in one status, of placement and reservation with the names of their nodes for
+/// which the names are written beside the places. That leaves room enough in a FluxJob, and holds
+/// some 300 names of a cloud or any number of names that differ in a number alone.
+pub const NAMES_BESIDE_BYTES_MAX: usize = 16 << 10;
 
 /// A pod set, an index and a node.
 pub type Placed<'a> = (&'a str, u32, Arc<str>);
@@ -82,10 +88,12 @@ pub enum PlacementError {
     Place(String),
 }
 
-/// Moves the names of nodes in a status into its `nodeList`, in the order in which the placement
-/// and then the reservation name them first. Both refer to their places from then on. Every status
-/// that is written to the API server is compact.
+/// Puts the names of nodes in a status into its `nodeList`, in the order in which the placement and
+/// then the reservation name them first. Both refer to their places from then on. They keep the
+/// names too while these are short ([`NAMES_BESIDE_BYTES_MAX`]), since versions before `nodeList`
+/// read nothing else. Every status that is written to the API server is compact.
 pub fn compact(status: &mut FluxJobStatus) -> Result<(), PlacementError> {
+    let keeps_names = bytes_with_names(status) <= NAMES_BESIDE_BYTES_MAX;
     let mut list = NodeList::default();
     let mut places = Vec::new();
     for range in &status.placement {
@@ -96,19 +104,34 @@ pub fn compact(status: &mut FluxJobStatus) -> Result<(), PlacementError> {
     let of_reservation = of_reservation.transpose().map_err(PlacementError::List)?;
     if let (Some(reservation), Some(nodes)) = (&mut status.reservation, of_reservation) {
         reservation.node_indexes = encode_places(&list.places_of(nodes));
-        reservation.nodes.clear();
+        if !keeps_names {
+            reservation.nodes.clear();
+        }
     }
     for (range, places) in status.placement.iter_mut().zip(&places) {
         range.node_indexes = encode_places(places);
-        range.nodes.clear();
+        if !keeps_names {
+            range.nodes.clear();
+        }
     }
     status.node_list =
         (!list.names.is_empty()).then(|| hostlist::encode(list.names.iter().map(String::as_str)));
     Ok(())
 }
 
-/// Puts the names of nodes back into the placement and the reservation of a status. In a status
-/// that an earlier version wrote they are already there.
+/// Returns the size, in bytes, of placement and reservation with the names of their nodes and
+/// without places: that of their texts, and more than enough for the rest.
+fn bytes_with_names(status: &FluxJobStatus) -> usize {
+    /// The size of a range or reservation besides its texts.
+    const ENTRY: usize = 192;
+    let of_range = |range: &PlacementRange| ENTRY + range.nodes.len() + range.pod_indexes.len();
+    let of_ranges: usize = status.placement.iter().map(of_range).sum();
+    let of_reservation = |reservation: &Reservation| ENTRY + reservation.nodes.len();
+    of_ranges + status.reservation.as_ref().map_or(0, of_reservation)
+}
+
+/// Puts the names of nodes back into the placement and the reservation of a status that lacks them,
+/// and takes the places out. A status that an earlier version wrote has names alone.
 pub fn spell_out(status: &mut FluxJobStatus) -> Result<(), PlacementError> {
     let Some(list) = status.node_list.take() else { return Ok(()) };
     let list = hostlist::decode(&list).map_err(PlacementError::List)?;
@@ -284,7 +307,6 @@ fn index_number(index: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Reservation;
     use proptest::prelude::*;
 
     fn range(pod_set: &str, indexes: &str, nodes: &str, pods_per_node: i32) -> PlacementRange {
@@ -375,10 +397,42 @@ mod tests {
             written.placement.iter().map(|range| &*range.node_indexes).collect();
         assert_eq!(indexes, ["0-1", "1-2,0"]);
         let reserved = written.reservation.as_ref().unwrap();
-        assert_eq!((&*reserved.node_indexes, &*reserved.nodes), ("0-1,3", ""));
-        assert_eq!(serde_json::to_value(&written).unwrap()["placement"][0].get("nodes"), None);
+        assert_eq!(reserved.node_indexes, "0-1,3");
         spell_out(&mut written).unwrap();
         assert_eq!(written, whole);
+    }
+
+    #[test]
+    fn names_stand_beside_places_while_they_are_short() {
+        let names = |count: usize| -> Vec<String> {
+            (0..count).map(|at| format!("{:0>30}x", at * at + at)).collect()
+        };
+        let written = |names: &[String]| {
+            let nodes: Vec<&str> = names.iter().map(String::as_str).collect();
+            let ranges = compress("set-0", &nodes);
+            let whole = status(ranges, Some(&hostlist::encode_set(nodes.iter().copied())));
+            let mut written = whole.clone();
+            compact(&mut written).unwrap();
+            let mut read = written.clone();
+            spell_out(&mut read).unwrap();
+            assert_eq!(read, whole);
+            let with_names = bytes_with_names(&whole);
+            (with_names, serde_json::to_value(&written).unwrap())
+        };
+        let (size, short) = written(&names(200));
+        assert!(size < NAMES_BESIDE_BYTES_MAX && size > NAMES_BESIDE_BYTES_MAX / 2, "{size}");
+        let parts = |value: &serde_json::Value| {
+            [&value["placement"][0], &value["reservation"]]
+                .map(|part| (part["nodes"].is_string(), part["nodeIndexes"].is_string()))
+        };
+        assert_eq!(parts(&short), [(true, true); 2]);
+        // The size of the status is what `bytes_with_names` says, or less.
+        let of_parts = [&short["placement"], &short["reservation"]]
+            .map(|part| serde_json::to_vec(part).unwrap().len());
+        assert!(of_parts.iter().sum::<usize>() <= size, "{of_parts:?} {size}");
+        let (size, long) = written(&names(300));
+        assert!(size > NAMES_BESIDE_BYTES_MAX, "{size}");
+        assert_eq!(parts(&long), [(false, true); 2]);
     }
 
     #[test]

@@ -367,9 +367,7 @@ impl Live<'_> {
                 not_before,
             );
         }
-        let preferred = search::place_in_better_parts(&mut self.room, request, nodes)
-            .or_else(|| search::place_as_preferred(&mut self.room, request, nodes));
-        if let Some(slots) = preferred {
+        if let Some(slots) = search::place_as_preferred(&mut self.room, request, nodes) {
             return Booking::Now(slots);
         }
         let groups = self.room.ordered_groups_from(first, request, nodes);

@@ -136,6 +136,15 @@ impl Room<'_> {
         }
     }
 
+    /// True if all pods could start on these nodes once everything with an end has ended, as far as
+    /// the graph knows.
+    pub(super) fn could_start(&mut self, request: &Request, nodes: &[RankSet]) -> bool {
+        matches!(
+            self.forecast(request, nodes),
+            Forecast::Now | Forecast::At(_) | Forecast::Eventually
+        )
+    }
+
     /// Returns the nodes that could hold a pod of it once everything with an end has ended.
     pub(super) fn eligible(&mut self, request: &Request, nodes: &[RankSet]) -> RankSet {
         let groups = self.groups(request, nodes);

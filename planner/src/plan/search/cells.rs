@@ -24,6 +24,17 @@ pub(super) struct Share {
     pub(super) keeps_levels: bool,
 }
 
+/// The pods of a request that are to find nodes one after the other.
+#[derive(Clone, Copy)]
+pub(super) struct Question<'a> {
+    pub(super) request: &'a Request,
+    pub(super) pieces: &'a [Piece<'a>],
+    /// The nodes that each group may use.
+    pub(super) nodes: &'a [RankSet],
+    /// The same nodes, grouped by what they mean to the rules.
+    pub(super) cells: &'a Cells,
+}
+
 /// How many pods of a piece are in a cell.
 pub(super) type PodCounts = BTreeMap<(usize, usize), usize>;
 
@@ -36,7 +47,8 @@ pub(super) struct Found {
 
 impl Found {
     /// Returns per group and want the nodes of its pods, in their order.
-    pub(super) fn by_want(&self, request: &Request, pieces: &[Piece<'_>]) -> Vec<Vec<Vec<Rank>>> {
+    pub(super) fn by_want(&self, asked: Question<'_>) -> Vec<Vec<Vec<Rank>>> {
+        let Question { request, pieces, .. } = asked;
         let mut by_piece = vec![Vec::new(); pieces.len()];
         for (piece, rank) in &self.seats {
             by_piece[*piece].push(*rank);
@@ -183,22 +195,19 @@ impl Cells {
     pub(super) fn own_cost(&self, cell: usize, cluster: &Cluster, crowd: Option<CrowdId>) -> i64 {
         cluster.neighbours().crowding(self.nodes[cell][0], crowd, |key| Some(key) == self.narrowest)
     }
+}
 
-    /// Makes the shares of a question to the graph for these numbers of slots per piece and cell.
-    pub(super) fn shares(
-        &self,
-        request: &Request,
-        pieces: &[Piece<'_>],
-        nodes: &[RankSet],
-        slots: &PodCounts,
-    ) -> Vec<Share> {
+impl Question<'_> {
+    /// Makes the shares of the question to the graph for these numbers of slots per piece and cell.
+    pub(super) fn shares(self, slots: &PodCounts) -> Vec<Share> {
+        let Question { request, pieces, nodes, cells } = self;
         let of_slice = |piece: &Piece<'_>, count| -> Vec<Slice> {
             piece.slice.map(|number| Slice { number, count }).into_iter().collect()
         };
-        if slots.keys().any(|(_, cell)| self.nodes[*cell].len() > 1) {
+        if slots.keys().any(|(_, cell)| cells.nodes[*cell].len() > 1) {
             let share = |((piece, cell), count): (&(usize, usize), &usize)| {
                 let piece = &pieces[*piece];
-                let of_cell: RankSet = self.nodes[*cell].iter().copied().collect();
+                let of_cell: RankSet = cells.nodes[*cell].iter().copied().collect();
                 let nodes = of_cell.intersection(&nodes[piece.group]);
                 let (group, want, count, slices) =
                     (piece.group, piece.want, *count, of_slice(piece, *count));
@@ -209,7 +218,7 @@ impl Cells {
         // Each cell is a node: those with as many slots are one share.
         let mut by_number: BTreeMap<(usize, usize), RankSet> = BTreeMap::new();
         for ((piece, cell), count) in slots {
-            by_number.entry((*piece, *count)).or_default().insert(self.nodes[*cell][0]);
+            by_number.entry((*piece, *count)).or_default().insert(cells.nodes[*cell][0]);
         }
         let is_alone = by_number.len() == 1;
         let share = |((piece, count), chosen): ((usize, usize), RankSet)| {
@@ -218,7 +227,7 @@ impl Cells {
             let constraints = &of.sample.shape.constraints;
             // One pod at most on a node, whichever: the graph may choose other nodes.
             let is_apart_only =
-                constraints.spreads.is_empty() && constraints.near.is_empty() && self.are_alone;
+                constraints.spreads.is_empty() && constraints.near.is_empty() && cells.are_alone;
             let are_apart = is_apart_only && of.stance.own.apart.iter().all(|apart| *apart);
             let any_will_do = is_alone && count == 1 && are_apart && !constraints.prefers_by_pods();
             let (slots, slices) =

@@ -24,7 +24,7 @@ mod trial;
 mod waiting;
 mod ways;
 
-pub(super) use places::{nodes_for_all, place, place_as_preferred, place_in_better_parts};
+pub(super) use places::{nodes_for_all, place, place_as_preferred};
 pub(super) use waiting::{
     are_enough_some_day, fewest_that_are_enough, nodes_waited_for, still_enough_of,
 };

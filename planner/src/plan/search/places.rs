@@ -14,11 +14,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::better_parts;
-use super::cells::{Cells, Found};
+use super::cells::{Cells, Found, Question};
 use super::domains::alternatives;
 use super::excluding::{Places, ToldApart, by_pod, keep_away};
 use super::limits::LevelLimits;
-use super::pieces::{Piece, pieces};
+use super::pieces::pieces;
 use super::{booking, trial, ways};
 use crate::plan::nodes::union;
 use crate::plan::request::Request;
@@ -68,11 +68,7 @@ trait Purpose {
     ) -> Fit<Places<Self::Place>>;
 
     /// Makes places of the seats that a trial has found.
-    fn places_of(
-        room: &mut Room<'_>,
-        request: &Request,
-        tried: &Tried<'_>,
-    ) -> Fit<Places<Self::Place>>;
+    fn places_of(room: &mut Room<'_>, tried: &Tried<'_>) -> Fit<Places<Self::Place>>;
 
     /// Returns the node of a place.
     fn rank(place: &Self::Place) -> Rank;
@@ -83,9 +79,7 @@ trait Purpose {
 
 /// The seats that a trial has found.
 struct Tried<'a> {
-    nodes: &'a [RankSet],
-    pieces: &'a [Piece<'a>],
-    cells: &'a Cells,
+    asked: Question<'a>,
     found: Found,
 }
 
@@ -100,26 +94,21 @@ pub(crate) fn place(room: &mut Room<'_>, request: &Request, nodes: &[RankSet]) -
     search(room, request, nodes, &TakeSlots)
 }
 
-/// Takes slots for all pods where they would rather be for each other, if such places are found.
+/// Takes slots for all pods as they prefer, if such places are found: in the best parts that have
+/// room for all now, or where they would rather be for each other.
 pub(crate) fn place_as_preferred(
     room: &mut Room<'_>,
     request: &Request,
     nodes: &[RankSet],
 ) -> Option<Allocations> {
+    let mut proposals = Proposals::new(&TakeSlots);
+    if let Some(places) = proposals.in_better_parts(room, request, nodes) {
+        return Some(places);
+    }
     if !TakeSlots::ways(request).contains(&Way::Trial) {
         return None;
     }
-    Proposals::new(&TakeSlots).by(Way::Trial, room, request, nodes).placed()
-}
-
-/// Takes slots in the best parts that have room for all now, if the request would rather have
-/// these.
-pub(crate) fn place_in_better_parts(
-    room: &mut Room<'_>,
-    request: &Request,
-    nodes: &[RankSet],
-) -> Option<Allocations> {
-    Proposals::new(&TakeSlots).in_better_parts(room, request, nodes)
+    proposals.by(Way::Trial, room, request, nodes).placed()
 }
 
 /// Returns nodes on which all pods may be together, each with its volumes beside the others.
@@ -309,10 +298,9 @@ impl<'a, A: Purpose> Proposals<'a, A> {
         let cells = Cells::of(request, nodes, ranks.into_iter(), &mut limits, room);
         room.count_trial(request.pods());
         let find = if way == Way::Trial { trial::find } else { ways::find };
-        match find(request, &pieces, nodes, &cells, &mut limits, room.cluster) {
-            Some(found) => {
-                A::places_of(room, request, &Tried { nodes, pieces: &pieces, cells: &cells, found })
-            }
+        let asked = Question { request, pieces: &pieces, nodes, cells: &cells };
+        match find(asked, &mut limits, room.cluster) {
+            Some(found) => A::places_of(room, &Tried { asked, found }),
             None => Fit::NotNow,
         }
     }
@@ -346,9 +334,9 @@ impl Purpose for TakeSlots {
         booking::housed(room.ledger.allocate(room.cluster, &groups), room, request)
     }
 
-    fn places_of(room: &mut Room<'_>, request: &Request, tried: &Tried<'_>) -> Fit<Allocations> {
-        let Tried { nodes, pieces, cells, found } = tried;
-        booking::book(room, request, &cells.shares(request, pieces, nodes, &found.slots))
+    fn places_of(room: &mut Room<'_>, tried: &Tried<'_>) -> Fit<Allocations> {
+        let Tried { asked, found } = tried;
+        booking::book(room, asked.request, &asked.shares(&found.slots))
     }
 
     fn rank(place: &Allocation) -> Rank {
@@ -377,8 +365,8 @@ impl Purpose for FindNodes<'_> {
         Fit::NotFound
     }
 
-    fn places_of(_: &mut Room<'_>, request: &Request, tried: &Tried<'_>) -> Fit<Places<Rank>> {
-        Fit::Placed(tried.found.by_want(request, tried.pieces))
+    fn places_of(_: &mut Room<'_>, tried: &Tried<'_>) -> Fit<Places<Rank>> {
+        Fit::Placed(tried.found.by_want(tried.asked))
     }
 
     fn rank(place: &Rank) -> Rank {

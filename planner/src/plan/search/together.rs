@@ -17,7 +17,7 @@ use crate::plan::nodes::union;
 use crate::plan::request::Request;
 use crate::plan::room::Room;
 use fluxqueue_machine::cluster::{Cluster, KeyId};
-use fluxqueue_machine::fluxion::{Forecast, Rank, RankSet};
+use fluxqueue_machine::fluxion::{Rank, RankSet};
 
 /// Domains tried for one request at most, those with the fewest ends in the way first. The bound
 /// limits the trials of one question.
@@ -106,8 +106,7 @@ fn first_domain_that_will_do(
         let found = places::nodes_for_all(&mut room.on(cluster), request, &usable, &ranks)?;
         let within: Vec<RankSet> =
             usable.iter().map(|usable| usable.intersection(&found)).collect();
-        let forecast = room.forecast(request, &within);
-        matches!(forecast, Forecast::Now | Forecast::At(_) | Forecast::Eventually).then_some(found)
+        room.could_start(request, &within).then_some(found)
     })
 }
 

@@ -8,13 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::cells::{Cells, Found, PodCounts};
+use super::cells::{Found, PodCounts, Question};
 use super::limits::LevelLimits;
 use super::line::Line;
 use super::pieces::Piece;
-use crate::plan::request::Request;
 use fluxqueue_machine::cluster::{Cluster, OccupantId};
-use fluxqueue_machine::fluxion::{Rank, RankSet, Within};
+use fluxqueue_machine::fluxion::{Rank, Within};
 use fluxqueue_machine::ledger::LevelWant;
 use fluxqueue_workload::levels::RuleScope;
 
@@ -54,10 +53,7 @@ struct Put {
 }
 
 struct Trial<'a> {
-    request: &'a Request,
-    pieces: &'a [Piece<'a>],
-    nodes: &'a [RankSet],
-    cells: &'a Cells,
+    asked: Question<'a>,
     limits: &'a mut LevelLimits,
     cluster: &'a mut Cluster,
     /// Per piece how many of its pods have been put, and these in order.
@@ -85,15 +81,12 @@ struct OfPart {
 
 /// Nodes for all pods; `None` if one has found none where it came after the others.
 pub(super) fn find(
-    request: &Request,
-    pieces: &[Piece<'_>],
-    nodes: &[RankSet],
-    cells: &Cells,
+    asked: Question<'_>,
     limits: &mut LevelLimits,
     cluster: &mut Cluster,
 ) -> Option<Found> {
     let before = cluster.begin_trial();
-    let mut trial = Trial::new(request, pieces, nodes, cells, limits, cluster);
+    let mut trial = Trial::new(asked, limits, cluster);
     let mut found = trial.run(PartOrder::Tightest);
     if found.is_none() && trial.has_units() {
         found = trial.run(PartOrder::Roomiest);
@@ -103,22 +96,12 @@ pub(super) fn find(
 }
 
 impl<'a> Trial<'a> {
-    fn new(
-        request: &'a Request,
-        pieces: &'a [Piece<'a>],
-        nodes: &'a [RankSet],
-        cells: &'a Cells,
-        limits: &'a mut LevelLimits,
-        cluster: &'a mut Cluster,
-    ) -> Self {
+    fn new(asked: Question<'a>, limits: &'a mut LevelLimits, cluster: &'a mut Cluster) -> Self {
         let mut trial = Trial {
-            request,
-            pieces,
-            nodes,
-            cells,
+            asked,
             limits,
             cluster,
-            counts: vec![0; pieces.len()],
+            counts: vec![0; asked.pieces.len()],
             put: Vec::new(),
             slots: PodCounts::new(),
             parts: HashMap::new(),
@@ -135,7 +118,7 @@ impl<'a> Trial<'a> {
         // A part that was too full may be emptier this time.
         self.too_full.clear();
         let mut units = self.units();
-        while !self.is_complete(0..self.pieces.len()) {
+        while !self.is_complete(0..self.asked.pieces.len()) {
             let before = self.put.len();
             for unit in &mut units {
                 if self.is_complete(unit.pieces.iter().copied()) {
@@ -151,7 +134,7 @@ impl<'a> Trial<'a> {
                 break;
             }
         }
-        let is_found = self.is_complete(0..self.pieces.len());
+        let is_found = self.is_complete(0..self.asked.pieces.len());
         let seats = || self.put.iter().map(|put| (put.piece, put.rank)).collect();
         let found = is_found.then(|| Found { slots: self.slots.clone(), seats: seats() });
         self.take_away_from(0);
@@ -167,7 +150,7 @@ impl<'a> Trial<'a> {
     fn units(&self) -> Vec<Unit> {
         let mut of_whole: HashMap<TogetherBy, usize> = HashMap::new();
         let mut units: Vec<Unit> = Vec::new();
-        for at in 0..self.pieces.len() {
+        for at in 0..self.asked.pieces.len() {
             let whole = self.whole_of(at);
             if let Some(known) = whole.and_then(|(whole, _)| of_whole.get(&whole).copied()) {
                 units[known].pieces.push(at);
@@ -182,9 +165,9 @@ impl<'a> Trial<'a> {
     /// Returns the group with which a piece is to be in one part of a level, and the number of that
     /// level.
     fn whole_of(&self, at: usize) -> Option<(TogetherBy, usize)> {
-        let piece = &self.pieces[at];
+        let piece = &self.asked.pieces[at];
         let mut wants =
-            self.request.groups[piece.group].levels.iter().flat_map(|wants| wants.iter());
+            self.asked.request.groups[piece.group].levels.iter().flat_map(|wants| wants.iter());
         let is_slice = |want: &&LevelWant| {
             matches!(want.of, RuleScope::Slice(_)) && want.within == Within::One
         };
@@ -197,18 +180,18 @@ impl<'a> Trial<'a> {
     }
 
     fn find_parts(&mut self) {
-        let levels: BTreeSet<usize> = (0..self.pieces.len())
+        let levels: BTreeSet<usize> = (0..self.asked.pieces.len())
             .filter_map(|at| self.whole_of(at))
             .map(|(_, level)| level)
             .collect();
         for level in levels {
             let mut parts: BTreeMap<u32, OfPart> = BTreeMap::new();
             let mut known: BTreeSet<(u32, usize)> = BTreeSet::new();
-            let cells = self.cells.parts.iter().enumerate();
+            let cells = self.asked.cells.parts.iter().enumerate();
             for (cell, part) in cells.filter_map(|(cell, parts)| Some((cell, parts[level]?))) {
                 let of_part = parts.entry(part).or_default();
                 of_part.cells.push(cell);
-                if known.insert((part, self.cells.family[cell])) {
+                if known.insert((part, self.asked.cells.family[cell])) {
                     of_part.families.push(cell);
                 }
             }
@@ -217,7 +200,7 @@ impl<'a> Trial<'a> {
     }
 
     fn is_complete(&self, mut pieces: impl Iterator<Item = usize>) -> bool {
-        pieces.all(|piece| self.counts[piece] == self.pieces[piece].pods.len())
+        pieces.all(|piece| self.counts[piece] == self.asked.pieces[piece].pods.len())
     }
 
     /// Puts as many pods of these pieces as come to a part, or to any.
@@ -228,12 +211,12 @@ impl<'a> Trial<'a> {
     }
 
     fn fill(&mut self, piece: usize, part: Option<(usize, u32)>) {
-        let Piece { group, pods, .. } = self.pieces[piece];
+        let Piece { group, pods, .. } = self.asked.pieces[piece];
         let among = part.map(|(level, part)| &*self.parts[&level][&part].cells);
-        let sample = &self.request.groups[group].sample;
-        let nodes = &self.nodes[group];
+        let sample = &self.asked.request.groups[group].sample;
+        let nodes = &self.asked.nodes[group];
         let mut line = Line::new(
-            self.cells,
+            self.asked.cells,
             (group, piece),
             nodes,
             self.limits,
@@ -257,7 +240,8 @@ impl<'a> Trial<'a> {
 
     fn count_in_parts(&mut self, cell: usize, comes: bool) {
         for (level, parts) in &mut self.parts {
-            let of_part = self.cells.parts[cell][*level].and_then(|part| parts.get_mut(&part));
+            let of_part =
+                self.asked.cells.parts[cell][*level].and_then(|part| parts.get_mut(&part));
             if let Some(of_part) = of_part {
                 of_part.taken = if comes { of_part.taken + 1 } else { of_part.taken - 1 };
             }
@@ -268,9 +252,9 @@ impl<'a> Trial<'a> {
     fn take_away_from(&mut self, first: usize) {
         for Put { occupant, rank, piece, cell } in self.put.split_off(first).into_iter().rev() {
             self.counts[piece] -= 1;
-            let pod = &self.pieces[piece].pods[self.counts[piece]];
+            let pod = &self.asked.pieces[piece].pods[self.counts[piece]];
             self.cluster.take_away(occupant, rank, &pod.shape);
-            self.limits.take_away(piece, &self.cells.parts[cell]);
+            self.limits.take_away(piece, &self.asked.cells.parts[cell]);
             if let Some(count) = self.slots.get_mut(&(piece, cell)) {
                 *count -= 1;
                 if *count == 0 {
@@ -308,13 +292,13 @@ impl<'a> Trial<'a> {
 
     /// True if a part that has not taken a pod takes none after others have come either.
     fn only_fills_up(&self) -> bool {
-        !self.request.depends_on_order() && !self.limits.has_skew()
+        !self.asked.request.depends_on_order() && !self.limits.has_skew()
     }
 
     /// What pieces have in common of which it does not matter which comes first.
     fn kind_of(&self, pieces: &[usize]) -> Option<(usize, usize, usize)> {
         let &[piece] = pieces else { return None };
-        let Piece { group, want, pods, .. } = self.pieces[piece];
+        let Piece { group, want, pods, .. } = self.asked.pieces[piece];
         Some((group, want, pods.len()))
     }
 
@@ -335,7 +319,7 @@ impl<'a> Trial<'a> {
             if pieces
                 .iter()
                 .zip(&rooms)
-                .any(|(piece, room)| *room < self.pieces[*piece].pods.len() as u64)
+                .any(|(piece, room)| *room < self.asked.pieces[*piece].pods.len() as u64)
             {
                 continue;
             }
@@ -350,25 +334,26 @@ impl<'a> Trial<'a> {
 
     /// Returns how crowded a part is for a piece, by its least crowded cells.
     fn crowding(&mut self, piece: usize, level: usize, part: u32) -> i64 {
-        let group = self.pieces[piece].group;
-        let crowd = self.cluster.crowd_for_scores(&self.request.groups[group].sample);
+        let group = self.asked.pieces[piece].group;
+        let crowd = self.cluster.crowd_for_scores(&self.asked.request.groups[group].sample);
         let cells = self.parts[&level][&part].families.iter();
-        let costs = cells
-            .map(|cell| self.cells.cost(*cell, (group, piece), self.limits, self.cluster, crowd));
+        let costs = cells.map(|cell| {
+            self.asked.cells.cost(*cell, (group, piece), self.limits, self.cluster, crowd)
+        });
         costs.min().unwrap_or(i64::MAX)
     }
 
     /// Returns how many pods like those of the piece the part has room for, without the pods that
     /// this trial had put there before the first call.
     fn room(&mut self, piece: usize, level: usize, part: u32) -> u64 {
-        let Piece { group, want, .. } = self.pieces[piece];
+        let Piece { group, want, .. } = self.asked.pieces[piece];
         if let Some(known) = self.rooms.get(&(group, want, part)) {
             return *known;
         }
-        let shape = Arc::clone(&self.request.groups[group].wants[want].shape);
+        let shape = Arc::clone(&self.asked.request.groups[group].wants[want].shape);
         let OfPart { cells, taken, .. } = &self.parts[&level][&part];
-        let ranks = cells.iter().flat_map(|cell| self.cells.nodes[*cell].iter().copied());
-        let ranks = ranks.filter(|rank| self.nodes[group].contains(*rank));
+        let ranks = cells.iter().flat_map(|cell| self.asked.cells.nodes[*cell].iter().copied());
+        let ranks = ranks.filter(|rank| self.asked.nodes[group].contains(*rank));
         let free: u64 =
             ranks.map(|rank| self.cluster.nodes().room(rank, &shape)).fold(0, u64::saturating_add);
         let room = free.saturating_add(*taken);

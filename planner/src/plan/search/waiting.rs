@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use super::together;
 use crate::plan::group::Group;
-use crate::plan::nodes::union;
 use crate::plan::outcome::Outcome;
 use crate::plan::pods::Pods;
 use crate::plan::request::Request;
@@ -78,16 +77,20 @@ pub(crate) fn nodes_waited_for(
     }
 }
 
-/// True if the request could start on these nodes alone once everything with an end has ended, as
-/// far as the graph knows.
+/// True if the request could start on these nodes once everything with an end has ended, as far as
+/// the graph knows.
+fn are_enough(room: &mut Room<'_>, request: &Request, nodes: &[RankSet]) -> bool {
+    !nodes.iter().any(RankSet::is_empty) && room.could_start(request, nodes)
+}
+
+/// True if the same holds of these of the nodes alone.
 fn is_enough(room: &mut Room<'_>, request: &Request, nodes: &[RankSet], ranks: &[Rank]) -> bool {
-    let among: RankSet = ranks.iter().copied().collect();
-    let within: Vec<RankSet> = nodes.iter().map(|nodes| nodes.intersection(&among)).collect();
-    !within.iter().any(RankSet::is_empty)
-        && matches!(
-            room.forecast(request, &within),
-            Forecast::Now | Forecast::At(_) | Forecast::Eventually
-        )
+    are_enough(room, request, &among(nodes, &ranks.iter().copied().collect()))
+}
+
+/// Returns which of the nodes of each group are among these.
+fn among(nodes: &[RankSet], these: &RankSet) -> Vec<RankSet> {
+    nodes.iter().map(|nodes| nodes.intersection(these)).collect()
 }
 
 /// Returns the nodes held for a request, if they are still enough for it among the nodes that
@@ -98,13 +101,12 @@ pub(crate) fn still_enough_of(
     nodes: &[RankSet],
     held: &Arc<RankSet>,
 ) -> Option<Arc<RankSet>> {
+    let within = among(nodes, held);
     if needs_a_trial(room, request, nodes) {
-        let within: Vec<RankSet> = nodes.iter().map(|nodes| nodes.intersection(held)).collect();
         let enough = together::some_day(room, request, &within)?;
         return Some(if enough == **held { Arc::clone(held) } else { Arc::new(enough) });
     }
-    let ranks: Vec<Rank> = held.iter().collect();
-    is_enough(room, request, nodes, &ranks).then(|| Arc::clone(held))
+    are_enough(room, request, &within).then(|| Arc::clone(held))
 }
 
 /// True if all pods of a request could be on these nodes together once everything with an end has
@@ -114,8 +116,7 @@ pub(crate) fn are_enough_some_day(
     request: &Request,
     nodes: &[RankSet],
 ) -> bool {
-    let ranks: Vec<Rank> = union(nodes).iter().collect();
-    (!needs_a_trial(room, request, nodes) && is_enough(room, request, nodes, &ranks))
+    (!needs_a_trial(room, request, nodes) && are_enough(room, request, nodes))
         || together::some_day(room, request, nodes).is_some()
 }
 

@@ -4,12 +4,11 @@
 
 use std::collections::HashSet;
 
-use super::cells::{Cells, Found, PodCounts};
+use super::cells::{Found, PodCounts, Question};
 use super::limits::LevelLimits;
 use super::pieces::Piece;
-use crate::plan::request::Request;
 use fluxqueue_machine::cluster::Cluster;
-use fluxqueue_machine::fluxion::{Rank, RankSet};
+use fluxqueue_machine::fluxion::Rank;
 use fluxqueue_machine::rules;
 use fluxqueue_workload::Pod;
 
@@ -22,11 +21,9 @@ const LOOKS_MAX: usize = 4_096;
 
 /// A search, with the pods that have been put so far.
 struct Exhaustive<'a> {
-    nodes: &'a [RankSet],
-    cells: &'a Cells,
+    asked: Question<'a>,
     limits: &'a mut LevelLimits,
     cluster: &'a mut Cluster,
-    pieces: &'a [Piece<'a>],
     /// Per piece the first one that is like it.
     kinds: Vec<usize>,
     /// Per piece how many of its pods have been put.
@@ -37,36 +34,29 @@ struct Exhaustive<'a> {
     /// States from which no way was found.
     dead_ends: HashSet<State>,
     looks: usize,
-    /// True if pods that may not come now may come after others.
-    depends_on_order: bool,
 }
 
 /// Nodes for all pods; `None` if there is no way, or none was found within the bound.
 pub(super) fn find(
-    request: &Request,
-    pieces: &[Piece<'_>],
-    nodes: &[RankSet],
-    cells: &Cells,
+    asked: Question<'_>,
     limits: &mut LevelLimits,
     cluster: &mut Cluster,
 ) -> Option<Found> {
+    let Question { request, pieces, cells, .. } = asked;
     if request.pods() * cells.nodes.len() > LOOKS_MAX {
         return None;
     }
     let trial = cluster.begin_trial();
     let mut search = Exhaustive {
-        nodes,
-        cells,
+        asked,
         limits,
         cluster,
-        pieces,
         kinds: kinds(pieces),
         put: vec![0; pieces.len()],
         slots: PodCounts::new(),
         seats: Vec::new(),
         dead_ends: HashSet::new(),
         looks: 0,
-        depends_on_order: request.depends_on_order(),
     };
     let is_found = search.goes_on();
     let found = is_found.then_some(Found { slots: search.slots, seats: search.seats });
@@ -96,8 +86,8 @@ impl Exhaustive<'_> {
     /// True if there is a way from here. Pods are taken away again; the slots and seats of a way
     /// stay noted.
     fn goes_on(&mut self) -> bool {
-        let is_missing = |at: &usize| self.put[*at] < self.pieces[*at].pods.len();
-        let mut missing: Vec<usize> = (0..self.pieces.len()).filter(is_missing).collect();
+        let is_missing = |at: &usize| self.put[*at] < self.asked.pieces[*at].pods.len();
+        let mut missing: Vec<usize> = (0..self.asked.pieces.len()).filter(is_missing).collect();
         if missing.is_empty() {
             return true;
         }
@@ -105,7 +95,7 @@ impl Exhaustive<'_> {
         if self.dead_ends.contains(&state) {
             return false;
         }
-        if self.depends_on_order {
+        if self.asked.request.depends_on_order() {
             // Of those that are alike and are where the same are, it does not matter which gets the
             // next pod.
             let mut known = HashSet::new();
@@ -115,16 +105,17 @@ impl Exhaustive<'_> {
             missing.truncate(1);
         }
         for at in missing {
-            let Piece { group, pods, .. } = self.pieces[at];
+            let Piece { group, pods, .. } = self.asked.pieces[at];
             let pod = &pods[self.put[at]];
-            self.looks += self.cells.nodes.len();
+            self.looks += self.asked.cells.nodes.len();
             if self.looks > LOOKS_MAX {
                 return false;
             }
             let crowd = self.cluster.crowd_for_scores(pod);
-            let cost = |cell| self.cells.cost(cell, (group, at), self.limits, self.cluster, crowd);
+            let cost =
+                |cell| self.asked.cells.cost(cell, (group, at), self.limits, self.cluster, crowd);
             let mut cells: Vec<(i64, usize)> =
-                (0..self.cells.nodes.len()).map(|cell| (cost(cell), cell)).collect();
+                (0..self.asked.cells.nodes.len()).map(|cell| (cost(cell), cell)).collect();
             cells.sort_unstable();
             for (_, cell) in cells {
                 if let Some(rank) = self.node(group, cell, pod) {
@@ -145,7 +136,7 @@ impl Exhaustive<'_> {
 
     /// Returns the state, and its numbers per piece.
     fn state(&self) -> (State, Vec<Vec<(usize, usize)>>) {
-        let mut by_piece = vec![Vec::new(); self.pieces.len()];
+        let mut by_piece = vec![Vec::new(); self.asked.pieces.len()];
         for ((piece, cell), count) in &self.slots {
             by_piece[*piece].push((*cell, *count));
         }
@@ -156,7 +147,7 @@ impl Exhaustive<'_> {
 
     /// True if there is a way with the next pod of this piece in the cell, where it is.
     fn is_way(&mut self, at: usize, cell: usize) -> bool {
-        let parts = &self.cells.parts[cell];
+        let parts = &self.asked.cells.parts[cell];
         self.put[at] += 1;
         *self.slots.entry((at, cell)).or_default() += 1;
         let found = self.limits.put(at, parts) && self.goes_on();
@@ -176,8 +167,8 @@ impl Exhaustive<'_> {
 
     /// A node of the cell to which the pod may come.
     fn node(&mut self, group: usize, cell: usize, pod: &Pod) -> Option<Rank> {
-        let (nodes, cluster) = (&self.nodes[group], &mut *self.cluster);
-        let mut of_cell = self.cells.nodes[cell].iter().copied();
+        let (nodes, cluster) = (&self.asked.nodes[group], &mut *self.cluster);
+        let mut of_cell = self.asked.cells.nodes[cell].iter().copied();
         let rank = of_cell
             .find(|rank| nodes.contains(*rank) && rules::has_room(cluster, *rank, &pod.shape))?;
         cluster.judge_neighbours(rank, pod).is_none().then_some(rank)

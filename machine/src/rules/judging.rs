@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::list::{ABOUT_NODES, ABOUT_USE, rules};
-use super::rule::{Applicants, Look, Rule, Site};
+use super::list::{ABOUT_NODES, ABOUT_USE, close, rules};
+use super::rule::{Applicants, Look, Site};
 use crate::cluster::filters::{self, Rejection};
 use crate::cluster::{Cluster, summary};
 use crate::fluxion::{Rank, RankSet};
@@ -56,40 +56,29 @@ pub fn refusals(
 ) -> BTreeMap<String, usize> {
     let mut counts: BTreeMap<Rejection, usize> = BTreeMap::new();
     let mut open = site.cluster.nodes().present().clone();
+    let mut count = |closed: Vec<(RankSet, Rejection)>| {
+        for (nodes, rejection) in closed {
+            *counts.entry(rejection).or_default() += nodes.len();
+        }
+    };
     for rule in ABOUT_NODES {
-        count_closed(rule, site, pods, &mut open, &mut counts);
+        count(close(rule, site, pods, &mut open));
     }
     open.subtract(elsewhere);
     // There it matters which of kube-scheduler's two looks finds something first. There are few of
     // these.
     for rank in site.cluster.nominated_among(&open) {
-        for rejection in judge(site.cluster, rank, pods.pod) {
-            *counts.entry(rejection).or_default() += 1;
-        }
+        let node: RankSet = [rank].into_iter().collect();
+        let of_node = judge(site.cluster, rank, pods.pod).into_iter();
+        count(of_node.map(|rejection| (node.clone(), rejection)).collect());
         open.remove(rank);
     }
     for rule in ABOUT_USE {
-        count_closed(rule, site, pods, &mut open, &mut counts);
+        count(close(rule, site, pods, &mut open));
     }
     let mut texts: BTreeMap<String, usize> = BTreeMap::new();
     for (rejection, nodes) in counts.into_iter().filter(|(_, nodes)| *nodes > 0) {
         *texts.entry(rejection.reason().into_owned()).or_default() += nodes;
     }
     texts
-}
-
-/// Counts the open nodes that a rule closes to these pods, by reason, and takes them out.
-fn count_closed(
-    rule: &dyn Rule,
-    site: &mut Site<'_>,
-    pods: &Applicants<'_>,
-    open: &mut RankSet,
-    counts: &mut BTreeMap<Rejection, usize>,
-) {
-    let closed = rule.closed(site, pods, open);
-    let before = open.clone();
-    for (nodes, rejection) in closed {
-        *counts.entry(rejection).or_default() += before.intersection(&nodes).len();
-        open.subtract(&nodes);
-    }
 }

@@ -74,15 +74,28 @@ pub fn closed(site: &mut Site<'_>, pods: &Applicants<'_>) -> Vec<(RankSet, Rejec
     let mut open = site.cluster.nodes().present().clone();
     let mut all = Vec::new();
     for rule in rules().filter(|rule| !rule.is_kept_by_graph()) {
-        let closed = rule.closed(site, pods, &open);
-        let before = open.clone();
-        for (nodes, rejection) in closed {
-            open.subtract(&nodes);
-            all.push((before.intersection(&nodes), rejection));
-        }
+        all.extend(close(rule, site, pods, &mut open));
     }
     all.retain(|(nodes, _)| !nodes.is_empty());
     all
+}
+
+/// Takes the nodes that a rule closes to these pods out of the open ones, and returns them by
+/// reason. A node that has several reasons is returned with each.
+pub(super) fn close(
+    rule: &dyn Rule,
+    site: &mut Site<'_>,
+    pods: &Applicants<'_>,
+    open: &mut RankSet,
+) -> Vec<(RankSet, Rejection)> {
+    let mut closed = rule.closed(site, pods, open);
+    for (nodes, _) in &mut closed {
+        *nodes = open.intersection(nodes);
+    }
+    for (nodes, _) in &closed {
+        open.subtract(nodes);
+    }
+    closed
 }
 
 /// True if the node has room for a slot of this shape.

@@ -17,7 +17,7 @@ use crate::event::{BindOutcome, WriteOutcome};
 use crate::in_flight::InFlight;
 use crate::jobs::job::Style;
 use crate::jobs::lifecycle::Lifecycle;
-use crate::jobs::member::Member;
+use crate::jobs::member::{FailedWrites, Member};
 use crate::jobs::setbacks::{FirstPause, Setback, Setbacks};
 use crate::jobs::stage::{Cause, Sending};
 use crate::parts::Binding;
@@ -105,8 +105,8 @@ impl Binding<'_> {
         }
         // After this number of failures the pod queues again; a gang with a written placement stays
         // where it is.
-        let given_up = member.attempts >= ATTEMPTS_MAX && !job.writes_ahead();
-        let error = member.last_error.clone().filter(|_| given_up);
+        let given_up = member.failed.count >= ATTEMPTS_MAX && !job.writes_ahead();
+        let error = if given_up { member.failed.error.clone() } else { None };
         let doubt_until = member.doubt_until;
         if let Some(why) = self.mounting_trouble(&uid) {
             self.mounting_failed(&uid, why)?;
@@ -265,11 +265,11 @@ impl Binding<'_> {
         let now = self.clock.now;
         self.count_write_error(uid)?;
         let member = self.jobs.members.known_mut(uid)?;
-        member.attempts += 1;
-        member.retry_at = now.plus_millis(RETRY.doubled(member.attempts));
-        member.last_error = Some(text.as_str().into());
+        let attempts = member.failed.count + 1;
+        member.failed = FailedWrites { count: attempts, error: Some(text.as_str().into()) };
+        member.retry_at = now.plus_millis(RETRY.doubled(attempts));
         member.stage.send_by(Sending::Due);
-        let (attempts, id) = (member.attempts, member.job);
+        let id = member.job;
         tracing::warn!(pod = %member.pod.id, attempts, error = %text, "placing a pod failed; it \
             is tried again");
         if attempts >= ATTEMPTS_MAX {

@@ -231,8 +231,9 @@ impl Binding<'_> {
         let member = self.jobs.members.current_mut(uid)?;
         if !matches!(outcome, WriteOutcome::Written(_)) {
             // The conflicting change may be on its way.
-            member.attempts += 1;
-            member.retry_at = now.plus_millis(RETRY.doubled(member.attempts.min(RETRIES_DOUBLED)));
+            member.failed.count += 1;
+            let pause = RETRY.doubled(member.failed.count.min(RETRIES_DOUBLED));
+            member.retry_at = now.plus_millis(pause);
             tracing::warn!(pod = %member.pod.id, claim = %claim.key, ?outcome, "a claim could not \
                 be given its volume; it is tried again");
             self.agenda.timers.wake(Timer::Pod(uid.clone()), member.retry_at);

@@ -8,7 +8,7 @@
 
 use crate::jobs::job::Style;
 use crate::jobs::lifecycle::Lifecycle;
-use crate::jobs::member::Member;
+use crate::jobs::member::{FailedWrites, Member};
 use crate::jobs::setbacks::{FirstPause, Setback};
 use crate::jobs::stage::Sending;
 use crate::parts::Binding;
@@ -25,7 +25,7 @@ impl Binding<'_> {
         let now = self.clock.now;
         let member = self.jobs.members.get_mut(uid).map(|member| {
             member.stage.send_by(Sending::Due);
-            member.attempts = 0;
+            member.failed = FailedWrites::default();
             (member.job, member.pod.id.clone(), member.is_in_doubt(now))
         });
         let Some((id, pod, is_in_doubt)) = member else {
@@ -138,7 +138,7 @@ impl Binding<'_> {
         for uid in &pods {
             // The pause is the gang's.
             if let Some(member) = self.jobs.members.get_mut(uid) {
-                (member.attempts, member.retry_at) = (0, self.clock.now);
+                (member.failed, member.retry_at) = (FailedWrites::default(), self.clock.now);
             }
         }
         self.slots().withdraw(id, text, Setback::Refused)?;

@@ -243,7 +243,7 @@ impl Core {
             stand_ins += usize::from(member.pod.stands_in);
             if member.stage.is_waiting() && !member.is_ready(names::GATE) {
                 gauges.pending_pods.gated += 1;
-            } else if member.stage.is_assigned() && member.attempts > 0 {
+            } else if member.stage.is_assigned() && member.failed.count > 0 {
                 gauges.pending_pods.backoff += 1;
             } else if member.stage.is_on_the_way() {
                 gauges.assumed_pods += 1;

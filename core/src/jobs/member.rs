@@ -14,6 +14,14 @@ use fluxqueue_machine::ledger::{Allocation, LevelWants};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Pod, Time};
 
+/// Writes for a pod that failed in a row.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FailedWrites {
+    pub count: u32,
+    /// The last error, if one of them had one: the write of a claim has none.
+    pub error: Option<Box<str>>,
+}
+
 /// A pod that Fluxqueue schedules.
 pub(crate) struct Member {
     pub pod: Arc<Pod>,
@@ -22,11 +30,10 @@ pub(crate) struct Member {
     pub seat: Option<PodIndex>,
     /// The slots that the pod had to give back in a row, and the pause that follows.
     pub setbacks: Setbacks,
-    /// The number of writes for the pod that failed in a row, and when the next is due.
-    pub attempts: u32,
+    /// The writes for the pod that failed in a row.
+    pub failed: FailedWrites,
+    /// The time before which no further write leaves.
     pub retry_at: Time,
-    /// The error of the last write that failed.
-    pub last_error: Option<Box<str>>,
     /// True if the API server said that the pod is gone or being deleted: it is not placed any
     /// more.
     pub deletion_observed: bool,
@@ -70,9 +77,8 @@ impl Member {
             stage,
             seat: None,
             setbacks: Setbacks::default(),
-            attempts: 0,
+            failed: FailedWrites::default(),
             retry_at: Time(0),
-            last_error: None,
             deletion_observed: false,
             maybe_bound: false,
             doubt_until: Time(0),

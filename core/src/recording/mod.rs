@@ -195,7 +195,7 @@ impl Recording<'_> {
     /// recorded later, or not at all; a pod that is gone, or about to go, needs no record.
     fn lone_pod_recorded_from(&self, job: &Job) -> Option<Time> {
         let member = job.pods.all.first().and_then(|uid| self.jobs.members.get(uid))?;
-        let has_waited = !member.stage.is_on_the_way() || member.attempts > 0;
+        let has_waited = !member.stage.is_on_the_way() || member.failed.count > 0;
         if !has_waited || member.pod.deleting || !self.was_tried(job) {
             return None;
         }

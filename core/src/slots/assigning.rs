@@ -12,7 +12,7 @@ use fluxqueue_api::EventReason;
 use crate::action::{EventKind, Subject};
 use crate::binding::suspects::REFUSALS_TOLD;
 use crate::jobs::grouping;
-use crate::jobs::member::Member;
+use crate::jobs::member::{FailedWrites, Member};
 use crate::jobs::registry::lifetimes::ended_by;
 use crate::jobs::registry::{is_made_by, succeeded_of};
 use crate::jobs::retained::RetainedSlot;
@@ -46,7 +46,7 @@ impl Slots<'_> {
         self.occupancy.by_node.send(&node, uid);
         self.planner.ledger.house(&mut self.planner.cluster, &allocation, &member.pod);
         member.stage = Stage::Placed(Slot { allocation, sending: Sending::Due });
-        member.attempts = 0;
+        member.failed = FailedWrites::default();
         let index = member.pod.completion_index;
         let job = self.jobs.all.known(&id)?;
         choose_volumes(&mut self.planner.cluster, job, &pod, &node);

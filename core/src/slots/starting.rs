@@ -20,7 +20,7 @@ use fluxqueue_machine::ledger::{Allocation, Allocations};
 use fluxqueue_planner::plan::{Kept, Request};
 use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::quantity::quantities;
-use fluxqueue_workload::{Shape, Time, Uid};
+use fluxqueue_workload::{Pod, Shape, Time, Uid};
 
 impl Slots<'_> {
     pub(crate) fn start(
@@ -77,15 +77,13 @@ impl Slots<'_> {
         self.free_allocations(slots.flatten().flatten());
         // Seats are given in the order of the pods, not of the nodes.
         let job = self.jobs.all.known(&id)?;
-        let live = self.jobs.live_members(job);
-        let shapes: Vec<Arc<Shape>> =
-            live.iter().map(|member| Arc::clone(&member.pod.shape)).collect();
-        let order: Vec<Uid> = live.iter().map(|member| member.pod.id.uid.clone()).collect();
+        let live: Vec<Arc<Pod>> =
+            self.jobs.live(job).map(|member| Arc::clone(&member.pod)).collect();
         let job = self.jobs.all.known_mut(&id)?;
-        let pod_sets: Vec<usize> = shapes.iter().map(|shape| pod_set_of(job, shape)).collect();
-        for (uid, pod_set) in order.into_iter().zip(pod_sets) {
-            if let Some(allocation) = assigned.remove(&uid) {
-                let assigned = self.assign(&uid, allocation, Seating::Free { pod_set });
+        let pod_sets: Vec<usize> = live.iter().map(|pod| pod_set_of(job, &pod.shape)).collect();
+        for (pod, pod_set) in live.iter().zip(pod_sets) {
+            if let Some(allocation) = assigned.remove(&pod.id.uid) {
+                let assigned = self.assign(&pod.id.uid, allocation, Seating::Free { pod_set });
                 self.agenda.heed(assigned);
             }
         }

@@ -537,11 +537,16 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
                 Fit::NotNow | Fit::NotFound => Booking::Never,
             }
         };
+        // A request that takes nothing is in the way of no other: the machine has changed.
+        let (cause, by) = match booking {
+            Booking::Never => (Delay::Capacity, None),
+            Booking::Now(_) | Booking::At(_) => (cause, Some(pending.job())),
+        };
         let mut in_the_way = Vec::new();
         let kept = behind.iter().zip(kept).filter_map(|(other, kept)| Some((other, kept?)));
         for ((other, class), kept) in kept {
             if !self.put_back(other.request(), *class, &kept) {
-                let late = Late { cause, was: kept, by: Some(pending.job()) };
+                let late = Late { cause, was: kept, by };
                 in_the_way.push((other.request().clone(), *class, late));
             }
         }
@@ -549,9 +554,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             self.promise_elsewhere(&other, class, late);
         }
         match booking {
-            Booking::Now(slots) => {
-                self.start(pending, request, slots);
-            }
+            Booking::Now(slots) => self.start(pending, request, slots),
             Booking::At(start) => {
                 self.memory.waiting.insert(class, Waits::ForADate);
                 self.note_reserved(pending, start, before);

@@ -188,6 +188,28 @@ fn higher_priority_goes_ahead_and_delays_only_who_is_in_the_way() {
     );
 }
 
+/// The node that A was promised is taken for longer when C comes in ahead, which no number of ends
+/// that are known helps.
+#[test]
+fn a_request_that_comes_in_ahead_and_takes_nothing_is_no_cause_of_a_delay() {
+    let (mut queue, mut waiting) = jobs(&[(1, 5)]);
+    let mut machine = Timetable::of(&[10, 20, UNKNOWN]);
+    assert_eq!(walk(&mut queue, &waiting, &mut machine, CONSERVATIVE), ["a at 10"]);
+    let (b, c) = (JobId::FIRST.next(), JobId::FIRST.next().next());
+    let pending = PendingRequest::Start(c);
+    queue.put(
+        Place::new(7, Time(9), 0, pending.clone()),
+        super::tests::key_of(3, Lifetime::Seconds(8)),
+    );
+    waiting.0.extend([(b, (1, 1)), (c, (3, 8))]);
+    machine.ahead.insert(pending, Delay::Priority);
+    machine.taken[0][0].to = 12;
+    assert_eq!(
+        walk(&mut queue, &waiting, &mut machine, CONSERVATIVE),
+        ["a at 12, later: capacity", "c is passed by"]
+    );
+}
+
 #[test]
 fn who_was_passed_by_for_long_enough_holds_what_he_needs_and_no_more() {
     let (mut queue, waiting) = jobs(&[(2, 5), (1, 4), (1, 4)]);

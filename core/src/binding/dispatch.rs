@@ -267,7 +267,7 @@ impl Binding<'_> {
         let member = self.jobs.members.known_mut(uid)?;
         let attempts = member.failed.count + 1;
         member.failed = FailedWrites { count: attempts, error: Some(text.as_str().into()) };
-        member.retry_at = now.plus_millis(RETRY.doubled(attempts));
+        member.retry_at = now.plus_millis(RETRY.after(attempts));
         member.stage.send_by(Sending::Due);
         let id = member.job;
         tracing::warn!(pod = %member.pod.id, attempts, error = %text, "placing a pod failed; it \

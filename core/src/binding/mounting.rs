@@ -232,7 +232,7 @@ impl Binding<'_> {
         if !matches!(outcome, WriteOutcome::Written(_)) {
             // The conflicting change may be on its way.
             member.failed.count += 1;
-            let pause = RETRY.doubled(member.failed.count.min(RETRIES_DOUBLED));
+            let pause = RETRY.after(member.failed.count);
             member.retry_at = now.plus_millis(pause);
             tracing::warn!(pod = %member.pod.id, claim = %claim.key, ?outcome, "a claim could not \
                 be given its volume; it is tried again");
@@ -249,7 +249,7 @@ impl Binding<'_> {
         let now = self.clock.now;
         let member = self.jobs.members.known_mut(uid)?;
         member.mountings_failed += 1;
-        let pause = FAILED.doubled(member.mountings_failed.min(RETRIES_DOUBLED));
+        let pause = FAILED.after(member.mountings_failed);
         member.retry_at = now.plus_millis(pause);
         let id = member.job;
         tracing::info!(pod = %member.pod.id, why, pause_millis = pause, "a pod gives its slot \
@@ -275,6 +275,3 @@ impl Binding<'_> {
         }
     }
 }
-
-/// The number of times that a pause doubles.
-const RETRIES_DOUBLED: u32 = 16;

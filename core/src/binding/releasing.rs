@@ -92,7 +92,7 @@ impl Binding<'_> {
             }
             (outcome, _) => {
                 write.attempts += 1;
-                write.retry_at = now.plus_millis(RETRY.doubled(write.attempts));
+                write.retry_at = now.plus_millis(RETRY.after(write.attempts));
                 write.failure = None;
                 if let WriteOutcome::Failed(text)
                 | WriteOutcome::Invalid(text)

@@ -26,8 +26,8 @@ impl Suspects {
     /// kubelet has refused.
     pub(crate) fn add(&mut self, node: &NodeName, now: Time) -> (Time, u32) {
         let refusals = self.refusals.entry(node.clone()).or_default();
-        let until = now.plus_millis(PAUSE.doubled(*refusals));
         *refusals = refusals.saturating_add(1);
+        let until = now.plus_millis(PAUSE.after(*refusals));
         self.until.insert(node.clone(), until);
         (until, *refusals)
     }

@@ -111,9 +111,7 @@ impl Core {
             // the one before.
             self.agenda.timers.wake(
                 Timer::Unsettled,
-                self.clock
-                    .now
-                    .plus_millis(UNSETTLED.doubled(self.walks.unsettled.saturating_sub(1))),
+                self.clock.now.plus_millis(UNSETTLED.after(self.walks.unsettled)),
             );
         }
         self.walks.unsettled = if has_moved { self.walks.unsettled.saturating_add(1) } else { 0 };

@@ -68,8 +68,8 @@ impl Releases {
             until: at,
         });
         failed.pods = failed.pods.max(pods);
-        failed.until = failed.until.max(at.plus_millis(pauses.doubled(failed.times)));
         failed.times = failed.times.saturating_add(1);
+        failed.until = failed.until.max(at.plus_millis(pauses.after(failed.times)));
     }
 
     /// Notes that the release of an existing Job failed. True if that is new.

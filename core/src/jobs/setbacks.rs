@@ -62,8 +62,8 @@ impl Setbacks {
                 let first_race = *self.first_race.get_or_insert(now);
                 let pause = match (first_pause, self.races) {
                     (FirstPause::None, 0) => 0,
-                    (FirstPause::None, races) => LOST_RACE.doubled(races - 1),
-                    (FirstPause::OneSecond, races) => LOST_RACE.doubled(races),
+                    (FirstPause::None, before) => LOST_RACE.after(before),
+                    (FirstPause::OneSecond, before) => LOST_RACE.after(before + 1),
                 };
                 self.races += 1;
                 self.leaves_from = now.plus_millis(pause);
@@ -74,8 +74,8 @@ impl Setbacks {
             }
             Setback::Refused => {
                 self.first_refusal.get_or_insert(now);
-                let pause = REFUSED.doubled(self.refusals);
                 self.refusals += 1;
+                let pause = REFUSED.after(self.refusals);
                 self.leaves_from = now.plus_millis(pause);
                 self.claims_from = self.leaves_from;
                 pause
@@ -87,10 +87,10 @@ impl Setbacks {
     /// Returns the pause that follows, in milliseconds, in which the request claims nothing. A
     /// search that gave up early is followed by a part of the pause.
     pub(crate) fn count_search(&mut self, steps: u64, most: u64, now: Time) -> i64 {
-        let whole = i128::from(SEARCH.doubled(self.searches));
+        self.searches = self.searches.saturating_add(1);
+        let whole = i128::from(SEARCH.after(self.searches));
         let part = whole * i128::from(steps.min(most)) / i128::from(most.max(1));
         let pause = i64::try_from(part).unwrap_or(SEARCH.max_millis);
-        self.searches = self.searches.saturating_add(1);
         self.claims_from = self.claims_from.max(now.plus_millis(pause));
         pause
     }
@@ -123,7 +123,7 @@ pub(crate) enum FirstPause {
 /// Returns the pause, in milliseconds, after this number of refused writes of a FluxJob in a row,
 /// of which there is at least one.
 pub(crate) fn pause_of_refused_writes(refused: u32) -> i64 {
-    REFUSED.doubled(refused.saturating_sub(1))
+    REFUSED.after(refused)
 }
 
 #[cfg(test)]

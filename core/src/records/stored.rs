@@ -226,7 +226,7 @@ impl Record {
             let pause = match self.setbacks.reduction {
                 Reduction::Next => 0,
                 _ if is_refused => pause_of_refused_writes(self.setbacks.attempts),
-                _ => RETRY.doubled(self.setbacks.attempts),
+                _ => RETRY.after(self.setbacks.attempts),
             };
             self.setbacks.retry_at = now.plus_millis(pause);
             return false;
@@ -244,7 +244,7 @@ impl Record {
                 let pause = if is_known && self.setbacks.attempts <= CONFLICTS_AT_ONCE {
                     0
                 } else {
-                    RETRY.doubled(self.setbacks.attempts)
+                    RETRY.after(self.setbacks.attempts)
                 };
                 self.setbacks.retry_at = now.plus_millis(pause);
                 false
@@ -271,11 +271,11 @@ impl Record {
     /// to 5 min. A FluxJob that existed for 5 min after the pause begins with 1 s again.
     pub(crate) fn note_deletion(&mut self, now: Time) {
         let (times, last) = self.setbacks.deletions;
-        let was_there_from = last.plus_millis(REMAKE.doubled(times.saturating_sub(1)));
+        let was_there_from = last.plus_millis(REMAKE.after(times));
         let is_in_a_row = times > 0 && now < was_there_from.plus_millis(REMAKE.max_millis);
         let times = if is_in_a_row { times.saturating_add(1) } else { 1 };
         self.setbacks.deletions = (times, now);
-        let pause = REMAKE.doubled(times - 1);
+        let pause = REMAKE.after(times);
         self.setbacks.retry_at = self.setbacks.retry_at.max(now.plus_millis(pause));
     }
 

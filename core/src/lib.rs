@@ -20,7 +20,7 @@
 //! - `promise_keeping`: the causes of delayed promises, and reports of the delays
 //! - `telling`: why something waits, and at which place
 //! - `slots`: slots given to pods, planned, and taken back
-//! - `write_ahead`: starts that rest on promises wait until these are on record
+//! - `record_order`: starts that rest on promises wait until these are on record
 //! - `binding`: from a slot to a Binding: gates, volumes, nominations, and refusals
 //! - `members`: pods as they come, change and go
 //! - `stand_ins`: places for the pods of suspended Jobs
@@ -59,6 +59,7 @@ mod occupancy;
 mod parts;
 mod promise_keeping;
 mod queueing;
+mod record_order;
 mod recording;
 mod records;
 mod recovery;
@@ -72,7 +73,6 @@ mod sound;
 mod stand_ins;
 mod telling;
 mod timers;
-mod write_ahead;
 
 pub use action::{Action, ActionId, ActionKind, EventKind, Note, Subject, Urgency};
 pub use cycle::Core;

@@ -17,6 +17,7 @@ pub(crate) use crate::nodes::Nodes;
 pub(crate) use crate::notices::Notices;
 pub(crate) use crate::promise_keeping::PromiseKeeping;
 pub(crate) use crate::queueing::Queueing;
+pub(crate) use crate::record_order::RecordOrder;
 pub(crate) use crate::recording::Recording;
 pub(crate) use crate::recovery::Recovery;
 pub(crate) use crate::refresh::Refresh;
@@ -24,7 +25,6 @@ pub(crate) use crate::sight::Sight;
 pub(crate) use crate::slots::Slots;
 pub(crate) use crate::stand_ins::StandIns;
 pub(crate) use crate::telling::Telling;
-pub(crate) use crate::write_ahead::WriteAhead;
 
 /// Borrows for a part the owners that it changes, and those that it only reads.
 macro_rules! lend {
@@ -43,8 +43,8 @@ macro_rules! lend {
     ($from:ident, Slots) => {
         lend!(@ $from, Slots, [jobs records planner queues occupancy agenda], [settings intake])
     };
-    ($from:ident, WriteAhead) => {
-        lend!(@ $from, WriteAhead, [jobs records planner agenda], [settings queues])
+    ($from:ident, RecordOrder) => {
+        lend!(@ $from, RecordOrder, [jobs records planner agenda], [settings queues])
     };
     ($from:ident, Binding) => {
         lend!(@ $from, Binding, [jobs records planner queues occupancy agenda], [settings intake])
@@ -104,7 +104,7 @@ places! {
     3 PromiseKeeping
     4 Telling
     5 Slots
-    6 WriteAhead
+    6 RecordOrder
     7 Binding
     8 Members
     9 StandIns
@@ -167,15 +167,15 @@ macro_rules! lend_holders {
 lends!(PromiseKeeping<'_> => queueing: Queueing);
 lends!(Telling<'_> => notices: Notices);
 lends!(Slots<'_> => queueing: Queueing, notices: Notices, promise_keeping: PromiseKeeping);
-lends!(Binding<'_> => queueing: Queueing, notices: Notices, slots: Slots, write_ahead: WriteAhead);
+lends!(Binding<'_> => queueing: Queueing, notices: Notices, slots: Slots, record_order: RecordOrder);
 lends!(Members<'_> => notices: Notices, promise_keeping: PromiseKeeping, slots: Slots);
 lends!(StandIns<'_> =>
-    queueing: Queueing, slots: Slots, write_ahead: WriteAhead, binding: Binding, members: Members,
+    queueing: Queueing, slots: Slots, record_order: RecordOrder, binding: Binding, members: Members,
 );
 lends!(Recovery<'_> => slots: Slots, members: Members, stand_ins: StandIns);
 lends!(Recording<'_> =>
     queueing: Queueing, notices: Notices, promise_keeping: PromiseKeeping, telling: Telling,
-    slots: Slots, write_ahead: WriteAhead, binding: Binding, members: Members,
+    slots: Slots, record_order: RecordOrder, binding: Binding, members: Members,
     estimating: Estimating,
 );
 lends!(Refresh<'_> =>
@@ -187,7 +187,7 @@ lends!(Nodes<'_> => slots: Slots, binding: Binding);
 lends!(Projecting<'_> => estimating: Estimating);
 lends!(Core =>
     queueing: Queueing, promise_keeping: PromiseKeeping, telling: Telling, slots: Slots,
-    write_ahead: WriteAhead, binding: Binding, members: Members, stand_ins: StandIns,
+    record_order: RecordOrder, binding: Binding, members: Members, stand_ins: StandIns,
     recovery: Recovery, estimating: Estimating, recording: Recording, refreshing: Refresh,
     nodes: Nodes, projecting: Projecting,
 );
@@ -195,7 +195,7 @@ lends!(Core =>
 lend_sight!(
     PromiseKeeping<'_>,
     Slots<'_>,
-    WriteAhead<'_>,
+    RecordOrder<'_>,
     Members<'_>,
     StandIns<'_>,
     Recovery<'_>,

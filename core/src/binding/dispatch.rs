@@ -54,7 +54,7 @@ struct Checked {
 impl Binding<'_> {
     /// Sends the Bindings that may leave.
     pub(crate) fn dispatch(&mut self) {
-        self.write_ahead().rest_on_what_was_promised();
+        self.record_order().rest_on_what_was_promised();
         let mut checked = Checked::default();
         while self.agenda.actions.bindings_in_flight() < BINDINGS_MAX
             && let Some(uid) = self.agenda.outbox.pop_front()

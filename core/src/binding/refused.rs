@@ -119,7 +119,7 @@ impl Binding<'_> {
                 if let Some(job) = self.jobs.all.get_mut(&id) {
                     job.start.refusal = None;
                 }
-                self.write_ahead().release(id)?;
+                self.record_order().release(id)?;
             }
         }
         Ok(())

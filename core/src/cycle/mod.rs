@@ -332,7 +332,7 @@ impl Core {
             },
             Timer::Backoff(id) => {
                 self.agenda.queue_changed = true;
-                self.write_ahead().release(id)?;
+                self.record_order().release(id)?;
             }
             Timer::Searches(namespace) => {
                 match self.jobs.searches.paused(&namespace, self.clock.now) {

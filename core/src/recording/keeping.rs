@@ -70,7 +70,7 @@ impl Recording<'_> {
     }
 
     pub(crate) fn forget(&mut self, id: JobId) {
-        self.write_ahead().owe_nothing(id);
+        self.record_order().owe_nothing(id);
         self.jobs.labelled.forget(id);
         self.jobs.classes.devices.forget(id);
         if let Some(job) = self.jobs.all.get(&id) {

@@ -66,7 +66,7 @@ impl Recording<'_> {
     // --- writing ---
 
     pub(crate) fn write_records(&mut self) {
-        self.write_ahead().give_up_due_records();
+        self.record_order().give_up_due_records();
         let (mut dirty, mut called, mut owed) =
             (std::mem::take(&mut self.agenda.dirty), BTreeSet::new(), None);
         while let Some(id) = dirty.pop_first() {
@@ -94,7 +94,7 @@ impl Recording<'_> {
             self.agenda.timers.wake(Timer::Job(id), at);
             return Ok(());
         }
-        self.write_ahead().note_what_is_promised(id, owed)?;
+        self.record_order().note_what_is_promised(id, owed)?;
         let job = self.jobs.all.known(&id)?;
         let urgent = urgency(job) == Urgency::Urgent;
         if job.record.overtaken.is_some() && !urgent {
@@ -252,13 +252,13 @@ impl Recording<'_> {
         let job = self.jobs.all.known(&id)?;
         let version = job.start.seats.version();
         if job.record.seen.status.as_deref().is_some_and(|written| record::same(written, &status)) {
-            self.write_ahead().note_on_record(id)?;
+            self.record_order().note_on_record(id)?;
             // The API server has this placement already.
             if let Some(job) =
                 self.jobs.all.get_mut(&id).filter(|job| !job.start.seats.is_acknowledged())
             {
                 job.start.seats.acknowledge(version);
-                self.write_ahead().release(id)?;
+                self.record_order().release(id)?;
                 self.agenda.timers.wake(Timer::Again, self.clock.now);
             }
             // The record on the API server already states that it cannot be written. Whether it
@@ -273,7 +273,7 @@ impl Recording<'_> {
         }
         let reference = ObjectRef { key: job.key.clone(), uid: uid.clone() };
         self.notices().notice_change(id, &reference, &status)?;
-        self.write_ahead().note_sent(id, &status)?;
+        self.record_order().note_sent(id, &status)?;
         let job = self.jobs.all.known(&id)?;
         let urgency = urgency(job);
         let resource_version = job.record.seen.resource_version.clone();
@@ -358,7 +358,7 @@ impl Recording<'_> {
                     None => job.record.seen.status = Some(write.status),
                 }
                 job.record.stored = Stored::Present { uid };
-                self.write_ahead().release(id)?;
+                self.record_order().release(id)?;
             }
             (Stored::Writing { uid, .. }, WriteOutcome::Gone)
             | (Stored::Deleting { uid, .. }, WriteOutcome::Written(_) | WriteOutcome::Gone) => {
@@ -381,11 +381,11 @@ impl Recording<'_> {
             }
             _ => {}
         }
-        self.write_ahead().note_on_record(id)?;
+        self.record_order().note_on_record(id)?;
         if is_refused {
-            self.write_ahead().note_record_refusal(id)?;
+            self.record_order().note_record_refusal(id)?;
         } else if is_written {
-            self.write_ahead().note_record_written(id);
+            self.record_order().note_record_written(id);
         }
         match (was_refused, refusal) {
             (_, Some(text)) => self.record_refused(id, &text)?,

@@ -66,7 +66,7 @@ impl Recording<'_> {
             self.slots().heed_status(id, &object)?;
             self.promise_keeping().heed_promise(id, status);
         }
-        self.write_ahead().note_on_record(id)?;
+        self.record_order().note_on_record(id)?;
         let job = self.jobs.all.known_mut(&id)?;
         let job_has_ended = job.is_finished();
         if job.record.overrides != object.spec.overrides {
@@ -124,7 +124,7 @@ impl Recording<'_> {
             job.waiting.since = Some(wall);
         }
         self.members().heed_wishes(id, &Overrides::default())?;
-        self.write_ahead().owe_nothing(id);
+        self.record_order().owe_nothing(id);
         self.agenda.queue_changed = true;
         self.agenda.dirty.insert(id);
         Ok(())

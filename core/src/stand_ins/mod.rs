@@ -264,7 +264,7 @@ impl StandIns<'_> {
                 } else if is_idle && is_placed {
                     // The Job is released when its turn to begin comes, if its placement is
                     // acknowledged.
-                    self.write_ahead().release(id)?;
+                    self.record_order().release(id)?;
                 } else if let Some(SuspensionPhase::Marked { is_suspended: false, .. }) =
                     phase.filter(|_| is_idle)
                 {

@@ -25,7 +25,7 @@ use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::Time;
 
 /// Keeps starts back until the promises that they rest on are on record.
-pub(crate) struct WriteAhead<'a> {
+pub(crate) struct RecordOrder<'a> {
     pub clock: Clock,
     pub settings: &'a CoreSettings,
     pub jobs: &'a mut Jobs,
@@ -39,7 +39,7 @@ pub(crate) struct WriteAhead<'a> {
 /// one.
 const IMPROVEMENT_MILLIS: i64 = 5_000;
 
-impl WriteAhead<'_> {
+impl RecordOrder<'_> {
     /// Decides which promise the record of a job states. A promise that was made or broken is
     /// written at once, an improved one a little later together with others. Neither is written
     /// before the records on which it rests. `owed` is computed when it is first needed.
@@ -338,7 +338,7 @@ fn is_kept_away(jobs: &Jobs, cluster: &mut Cluster, owed: &Owed, begun: &Begun) 
     })
 }
 
-impl WriteAhead<'_> {
+impl RecordOrder<'_> {
     /// Returns the present promise to a job. If its pods start one by one, nodes may be held for
     /// the first of them; the start of that pod is not the start of the job.
     fn promise_of(&self, job: &Job) -> Option<Said> {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use fluxqueue_api::EventReason;
 
 use crate::action::{EventKind, Subject};
-use crate::parts::WriteAhead;
+use crate::parts::RecordOrder;
 use crate::records::awaited::WAIT_MILLIS;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{ObjectRef, Uid};
 
-impl WriteAhead<'_> {
+impl RecordOrder<'_> {
     /// Lets the jobs go on that have waited for a record for long enough.
     pub(crate) fn give_up_due_records(&mut self) {
         for id in self.records.on_record.awaited.give_up_due(self.clock.now) {

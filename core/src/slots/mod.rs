@@ -1,11 +1,13 @@
 //! Slots: given to pods, planned, and taken back.
 
 pub(crate) mod assigning;
+pub(crate) mod charging;
 pub(crate) mod ends;
 pub(crate) mod following;
 pub(crate) mod nominations;
 pub(crate) mod resting;
 pub(crate) mod restoring;
+pub(crate) mod retaining;
 pub(crate) mod settling;
 pub(crate) mod starting;
 pub(crate) mod volumes;

@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use fluxqueue_api::EventReason;
+
+use crate::action::{EventKind, Subject};
+use crate::binding::suspects::REFUSALS_TOLD;
 use crate::jobs::job::Style;
 use crate::jobs::lifecycle::Lifecycle;
 use crate::jobs::member::Member;
@@ -12,8 +16,9 @@ use crate::jobs::stage::{Cause, Stage};
 use crate::parts::Slots;
 use crate::sound::{Lookup, Sound};
 use crate::telling::lost::NodeLoss;
+use crate::timers::Timer;
 use fluxqueue_machine::ledger::valid;
-use fluxqueue_workload::{OwnerKind, Uid};
+use fluxqueue_workload::{NodeName, OwnerKind, Uid};
 
 impl Slots<'_> {
     // --- the places of pods ---
@@ -167,5 +172,27 @@ impl Slots<'_> {
             self.withdraw(id, &format!("pod {} is gone", pod.id), Setback::LostRace)?;
         }
         Ok(())
+    }
+
+    /// Notes that the kubelet of a node has refused a pod: no other pod goes there for a while.
+    pub(crate) fn suspect(&mut self, node: &NodeName) {
+        let (until, refusals) = self.occupancy.suspects.add(node, self.clock.now);
+        self.agenda.timers.wake(Timer::Suspect(node.clone()), until);
+        let rank = self.planner.cluster.rank(node);
+        if let Some(rank) = rank {
+            self.planner.cluster.quarantine_mut().add(rank);
+        }
+        let uid =
+            rank.and_then(|rank| self.planner.cluster.node(rank)).map(|node| node.uid.clone());
+        if let Some(uid) = uid.filter(|_| refusals == REFUSALS_TOLD) {
+            let text = format!(
+                "its kubelet has refused {refusals} pods in a row: Fluxqueue leaves the node \
+                 alone for longer after each refusal, until a pod runs there"
+            );
+            let reporter = self.settings.reporter();
+            let subject = Subject::Node { name: node.clone(), uid };
+            let reason = EventReason::NodeRefusesPods.as_str();
+            self.agenda.note(subject, EventKind::Warning, reason, "Scheduling", text, &reporter);
+        }
     }
 }

@@ -1,0 +1,122 @@
+//! Slots that are retained for the pods that a controller makes next.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::jobs::grouping;
+use crate::jobs::member::Member;
+use crate::jobs::registry::lifetimes::ended_by;
+use crate::jobs::registry::{is_made_by, succeeded_of};
+use crate::jobs::retained::RetainedSlot;
+use crate::jobs::seats::Seating;
+use crate::parts::Slots;
+use crate::sound::{Lookup, Sound};
+use crate::timers::Timer;
+use fluxqueue_machine::fluxion::End;
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::{OwnerKind, Uid};
+
+impl Slots<'_> {
+    /// Gives back slots that no pod will take: they were retained for too long, or there are more
+    /// than the controller still wants.
+    pub(crate) fn trim_retained(&mut self, id: JobId) -> Sound {
+        let now = self.clock.now;
+        let job = self.jobs.all.known_mut(&id)?;
+        if job.start.retained.is_empty() {
+            self.jobs.retaining.remove(&id);
+            return Ok(());
+        }
+        let (expired, retained): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut job.start.retained).into_iter().partition(|slot| slot.until <= now);
+        job.start.retained = retained;
+        self.free_allocations(expired.into_iter().map(|slot| slot.allocation));
+        let job = self.jobs.all.known(&id)?;
+        let succeeded = job.pods.succeeded;
+        let mut room: BTreeMap<Uid, usize> = BTreeMap::new();
+        for slot in &job.start.retained {
+            if room.contains_key(&slot.controller) {
+                continue;
+            }
+            let entry = room.entry(slot.controller.clone()).or_default();
+            let unknown = if slot.is_of_unknown_kind { usize::MAX } else { 0 };
+            let made_by = self.jobs.controllers.get(&job.key.namespace, &slot.controller);
+            *entry = made_by.map_or(unknown, |made_by| {
+                // A waiting pod is a candidate for a retained slot, so it holds none.
+                let holds =
+                    |m: &&Member| !m.stage.is_waiting() && is_made_by(&m.pod, &made_by.id.uid);
+                let live = self.jobs.remaining(job).iter().filter(|m| holds(m)).count();
+                (grouping::wants(
+                    made_by,
+                    succeeded_of(job, made_by.kind == OwnerKind::Job, succeeded),
+                ) as usize)
+                    .saturating_sub(live)
+            });
+        }
+        let job = self.jobs.all.known_mut(&id)?;
+        let mut surplus = Vec::new();
+        for slot in std::mem::take(&mut job.start.retained) {
+            match room.get_mut(&slot.controller) {
+                Some(left) if *left > 0 => {
+                    *left -= 1;
+                    job.start.retained.push(slot);
+                }
+                _ => surplus.push(slot.allocation),
+            }
+        }
+        self.free_allocations(surplus);
+        if let Some(next) = self
+            .jobs
+            .all
+            .get(&id)
+            .and_then(|job| job.start.retained.iter().map(|slot| slot.until).min())
+        {
+            self.agenda.timers.wake(Timer::Job(id), next);
+        }
+        Ok(())
+    }
+
+    /// Keeps a slot for the pod that the controller makes next.
+    pub(crate) fn retain_slot(&mut self, id: JobId, slot: RetainedSlot) {
+        let until = slot.until;
+        self.planner.ledger.turn_out(&mut self.planner.cluster, &slot.allocation);
+        if let Some(job) = self.jobs.all.get_mut(&id) {
+            job.start.retained.push(slot);
+            self.jobs.retaining.insert(id);
+        }
+        self.agenda.timers.wake(Timer::Job(id), until);
+    }
+
+    /// Gives a new pod the slot that was retained for it, without queueing. True if there is one.
+    pub(crate) fn take_retained(&mut self, id: JobId, uid: &Uid) -> bool {
+        let Some(member) = self.jobs.members.get(uid) else { return false };
+        let pod = Arc::clone(&member.pod);
+        let Some(job) = self.jobs.all.get(&id) else { return false };
+        let found = job.start.retained.iter().position(|slot| {
+            slot.is_for(&pod)
+                && self.planner.cluster.judge_neighbours(slot.allocation.rank, &pod).is_none()
+        });
+        let Some(at) = found else { return false };
+        let Some(job) = self.jobs.all.get_mut(&id) else { return false };
+        let mut slot = job.start.retained.remove(at);
+        self.agenda.gauges.slots_passed_on += 1;
+        // The pod gets its own time, also if it follows one that was to end earlier.
+        let own = self.jobs.all.get(&id).map_or(pod.lifetime, |job| {
+            ended_by(
+                self.jobs.deadline(&pod, self.clock),
+                self.jobs.occupies_from_binding(&pod, job),
+                self.clock.now,
+            )
+        });
+        let planned = End::of(own, self.clock.now.seconds());
+        if planned.is_later_than(slot.allocation.end) {
+            self.planner.ledger.set_end(&mut self.planner.cluster, &mut slot.allocation, planned);
+            slot.allocation.is_overdue = false;
+            self.queueing().note_other_end(id);
+        }
+        // Only a job without seats has slots without a seat.
+        let seating = slot.seat.map_or(Seating::Free { pod_set: 0 }, Seating::At);
+        let assigned = self.assign(uid, slot.allocation, seating);
+        self.agenda.heed(assigned);
+        true
+    }
+}

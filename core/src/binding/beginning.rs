@@ -16,7 +16,7 @@ use fluxqueue_workload::Uid;
 impl Binding<'_> {
     /// Begins a gang: before its first Binding leaves, all its members are checked together against
     /// everything received so far. If all fit, the gang begins; if one does not, none is sent.
-    /// False if the gang has to wait.
+    /// False if the gang has to wait; true if it has begun, or has lost its placement.
     pub(crate) fn begin(&mut self, id: JobId) -> Sound<bool> {
         let checked = match self.may_begin(id)? {
             Begin::Now(pods) => pods,

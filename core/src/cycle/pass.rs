@@ -132,17 +132,23 @@ impl Core {
             _ => None,
         });
         let begun: BTreeSet<JobId> = begun.collect();
-        let mut led = Vec::new();
+        // The plan does not know that a pod has to be where another pod of its job is: of those that
+        // wait for the same part, the first that it places decides.
+        let mut decided: Vec<(JobId, LevelWant)> = Vec::new();
         for decision in plan.decisions {
+            let ties = match &decision {
+                Decision::Start { pending, .. } | Decision::Reserved { pending, .. } => {
+                    undecided_parts(&self.jobs, pending)
+                }
+                Decision::Blocked { .. } | Decision::Withdrawn { .. } => Vec::new(),
+            };
+            let is_tied = ties.iter().any(|tie| decided.contains(tie));
+            decided.extend(ties);
             match decision {
-                Decision::Start { pending, slots, .. }
-                    if knows_not_where(&self.jobs, &pending, &mut led) =>
-                {
+                Decision::Start { pending, slots, .. } if is_tied => {
                     self.come_later(&pending, slots);
                 }
-                Decision::Reserved { pending, later, .. }
-                    if knows_not_where(&self.jobs, &pending, &mut led) =>
-                {
+                Decision::Reserved { pending, later, .. } if is_tied => {
                     self.promise_keeping().forget_promise(&pending);
                     let done = self.promise_keeping().broken(pending.job(), later);
                     self.agenda.heed(done);
@@ -244,19 +250,12 @@ impl Core {
     }
 }
 
-/// True if this pod has to be where another pod of its job is, and the same plan has already placed
-/// that pod or promised it a start. The plan did not know of the tie.
-fn knows_not_where(
-    jobs: &Jobs,
-    pending: &PendingRequest,
-    others: &mut Vec<(JobId, LevelWant)>,
-) -> bool {
-    let PendingRequest::Member(id, uid) = pending else { return false };
+/// Returns the wants of a pod for one part of a level with others of its job, none of which has
+/// decided on the part yet.
+fn undecided_parts(jobs: &Jobs, pending: &PendingRequest) -> Vec<(JobId, LevelWant)> {
+    let PendingRequest::Member(id, uid) = pending else { return Vec::new() };
     let open = jobs.members.get(uid).map_or_else(Vec::new, |member| open_wants(&member.levels));
-    let is_known =
-        open.iter().any(|want| others.iter().any(|(job, known)| (job, known) == (id, want)));
-    others.extend(open.into_iter().map(|want| (*id, want)));
-    is_known
+    open.into_iter().map(|want| (*id, want)).collect()
 }
 
 /// Returns the waiting jobs with a pod that such terms may select.

@@ -167,7 +167,9 @@ macro_rules! lend_holders {
 lends!(PromiseKeeping<'_> => queueing: Queueing);
 lends!(Telling<'_> => notices: Notices);
 lends!(Slots<'_> => queueing: Queueing, notices: Notices, promise_keeping: PromiseKeeping);
-lends!(Binding<'_> => queueing: Queueing, notices: Notices, slots: Slots, record_order: RecordOrder);
+lends!(Binding<'_> =>
+    queueing: Queueing, notices: Notices, slots: Slots, record_order: RecordOrder,
+);
 lends!(Members<'_> => notices: Notices, promise_keeping: PromiseKeeping, slots: Slots);
 lends!(StandIns<'_> =>
     queueing: Queueing, slots: Slots, record_order: RecordOrder, binding: Binding, members: Members,

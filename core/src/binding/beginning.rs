@@ -2,10 +2,15 @@
 
 use std::sync::Arc;
 
+use fluxqueue_api::names;
+
+use crate::action::ActionKind;
 use crate::binding::dispatch::is_gated;
 use crate::binding::mounting::Mounting;
+use crate::in_flight::InFlight;
 use crate::jobs::lifecycle::Lifecycle;
 use crate::jobs::setbacks::Setback;
+use crate::jobs::stage::Sending;
 use crate::parts::Binding;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
@@ -95,7 +100,7 @@ impl Binding<'_> {
             } else if member.stage.is_ungating() {
                 later = true;
             } else if is_gated(member) {
-                self.slots().ungate(uid)?;
+                self.ungate(uid)?;
                 later = true;
             }
         }
@@ -141,5 +146,20 @@ impl Binding<'_> {
         let pod = Arc::clone(&member.pod);
         let Some(allocation) = member.allocation() else { return false };
         rules::admit(&mut self.planner.site(), allocation, &pod)
+    }
+
+    /// Removes Fluxqueue's gate; the pod comes back to the outbox after that.
+    pub(crate) fn ungate(&mut self, uid: &Uid) -> Sound {
+        let member = self.jobs.members.known(uid)?;
+        let (pod, resource_version) = (member.pod.id.clone(), member.pod.resource_version.clone());
+        let on_its_way = member.ungating;
+        let ungate = || ActionKind::Ungate { pod, resource_version, gate: Arc::from(names::GATE) };
+        let action = on_its_way
+            .unwrap_or_else(|| self.agenda.actions.ask(ungate(), InFlight::Ungate(uid.clone())));
+        if let Some(member) = self.jobs.members.get_mut(uid) {
+            member.ungating = Some(action);
+            member.stage.send_by(Sending::Ungating(action));
+        }
+        Ok(())
     }
 }

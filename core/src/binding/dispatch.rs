@@ -130,7 +130,7 @@ impl Binding<'_> {
     fn send(&mut self, uid: &Uid) -> Sound {
         let member = self.jobs.members.known(uid)?;
         if is_gated(member) {
-            return self.slots().ungate(uid);
+            return self.ungate(uid);
         }
         let Some(allocation) = member.allocation() else { return Ok(()) };
         let (id, pod, node) = (member.job, member.pod.id.clone(), allocation.node.clone());

@@ -132,8 +132,8 @@ impl Core {
             _ => None,
         });
         let begun: BTreeSet<JobId> = begun.collect();
-        // The plan does not know that a pod has to be where another pod of its job is: of those that
-        // wait for the same part, the first that it places decides.
+        // The plan does not know that a pod has to be where another pod of its job is: of those
+        // that wait for the same part, the first that it places decides.
         let mut decided: Vec<(JobId, LevelWant)> = Vec::new();
         for decision in plan.decisions {
             let ties = match &decision {

@@ -1,16 +1,9 @@
 //! Placements that are taken back: those of a gang, of a pod that has lost its slot, and of slots
 //! kept for pods to come.
 
-use std::sync::Arc;
-
-use fluxqueue_api::names;
-
-use crate::action::ActionKind;
-use crate::in_flight::InFlight;
 use crate::jobs::job::Style;
 use crate::jobs::lifecycle::Lifecycle;
 use crate::jobs::setbacks::{FirstPause, Setback};
-use crate::jobs::stage::Sending;
 use crate::parts::Slots;
 use crate::sound::{Lookup, Sound};
 use crate::telling::outside::Outside;
@@ -123,21 +116,6 @@ impl Slots<'_> {
         self.agenda.touched.insert(id);
         self.agenda.gauges.placements_withdrawn += 1;
         self.promise_keeping().start_is_off(id, Delay::Capacity)?;
-        Ok(())
-    }
-
-    /// Removes Fluxqueue's gate; the pod comes back to the outbox after that.
-    pub(crate) fn ungate(&mut self, uid: &Uid) -> Sound {
-        let member = self.jobs.members.known(uid)?;
-        let (pod, resource_version) = (member.pod.id.clone(), member.pod.resource_version.clone());
-        let on_its_way = member.ungating;
-        let ungate = || ActionKind::Ungate { pod, resource_version, gate: Arc::from(names::GATE) };
-        let action = on_its_way
-            .unwrap_or_else(|| self.agenda.actions.ask(ungate(), InFlight::Ungate(uid.clone())));
-        if let Some(member) = self.jobs.members.get_mut(uid) {
-            member.ungating = Some(action);
-            member.stage.send_by(Sending::Ungating(action));
-        }
         Ok(())
     }
 

@@ -125,14 +125,16 @@ impl Slots<'_> {
             // than the number of pods bound by then.
             Some(_) => size().max(bound_on_record + 1),
         };
+        let is_any_staying = self.jobs.remaining(job).into_iter().any(Member::is_bound);
         let job = self.jobs.all.known_mut(&id)?;
         // The gang was whole if its record says that it runs, even if it has lost pods since. It
         // was not if the record says that only because none of its pods is left, and also that it
         // did not become whole in time.
         let ran = stalled.is_none() && job.record.seen.status.as_deref().is_some_and(is_scheduled);
         if seats.is_empty() {
-            // The job was not written ahead: it has started if any of its pods runs.
-            if !bound.is_empty() {
+            // The job was not written ahead: it has started if any of its pods runs. Pods that leave
+            // are what an earlier start has left behind.
+            if is_any_staying {
                 let whole = ran || bound.len() >= wanted;
                 job.life =
                     if whole { Lifecycle::Whole } else { Lifecycle::Starting { since: now } };

@@ -26,7 +26,8 @@ pub struct Promises {
     drained: BTreeMap<PendingRequest, Arc<RankSet>>,
     /// Jobs for which other nodes are held than when these were last taken.
     drained_anew: BTreeSet<JobId>,
-    /// Reservations that an earlier process has written, and that could not be put back.
+    /// Reservations that are to be made again: an earlier process has written them and they could
+    /// not be put back, or the job has another request now.
     lost: BTreeMap<PendingRequest, Late>,
     /// Reservations that an earlier process has written so late that this one has planned without
     /// them.
@@ -377,13 +378,18 @@ impl Promises {
         self.inherited.remove(&job);
     }
 
-    /// What an earlier process has promised cannot be had any more as it was written.
+    /// Notes that a job was promised this, and that a walk has to find its request another place.
     pub fn must_be_made_again(&mut self, pending: &PendingRequest, late: Late) {
         self.lost.insert(pending.clone(), late);
     }
 
-    /// Takes the promise that an earlier process made to a request and that could not be put back,
-    /// with the cause as far as it is known.
+    /// Returns the requests of which reservations are to be made again.
+    pub fn lost_requests(&self) -> Vec<PendingRequest> {
+        self.lost.keys().cloned().collect()
+    }
+
+    /// Takes the reservation that is to be made again for a request, with the cause as far as it is
+    /// known.
     pub fn take_lost(&mut self, pending: &PendingRequest) -> Option<Late> {
         self.lost.remove(pending)
     }

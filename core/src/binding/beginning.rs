@@ -34,7 +34,9 @@ impl Binding<'_> {
         if let Some(job) = self.jobs.all.get_mut(&id) {
             job.life = Lifecycle::Starting { since: self.clock.now };
             job.told.blocker = None;
-            job.start.promised_before = None;
+            if job.writes_ahead() {
+                job.start.promised_before = None;
+            }
         }
         self.planner.promises.forget_patience(id);
         self.slots().let_others_come_after(&PendingRequest::Start(id));

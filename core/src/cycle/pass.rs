@@ -51,12 +51,13 @@ impl Core {
         let changes = self.planner.ledger.changes.count();
         let was_promised = !self.planner.promises.is_empty();
         self.planner.accounts.begin_walk(news == News::Arrivals);
+        let mut lost = self.planner.promises.lost_requests();
         let is_first = std::mem::take(&mut self.walks.has_promises_to_put_back);
         if is_first {
             self.put_promises_back();
         }
         let are_given_up = self.give_up_what_is_not_on_record();
-        let heard = self.put_heard_promises_back();
+        lost.extend(self.put_heard_promises_back());
         self.planner.claims.keep_beginning(|pending| match pending {
             PendingRequest::Start(job) => {
                 self.jobs.all.get(job).is_some_and(|job| job.life == Lifecycle::Placed)
@@ -77,7 +78,7 @@ impl Core {
             changes,
             was_promised,
             excludes_others: is_first || are_given_up,
-            heard,
+            lost,
             ahead,
             arrivals,
             meanwhile,
@@ -95,7 +96,7 @@ impl Core {
             self.walks.under_way = Some(walk);
             return;
         }
-        let UnderWay { walking, changes, was_promised, heard, ahead, arrivals, meanwhile, .. } =
+        let UnderWay { walking, changes, was_promised, lost, ahead, arrivals, meanwhile, .. } =
             *walk;
         let plan = walking.end(&mut self.planner.claims);
         // Slots that this walk gave out for good were given behind all waiting requests: none of
@@ -117,7 +118,7 @@ impl Core {
         self.walks.unsettled = if has_moved { self.walks.unsettled.saturating_add(1) } else { 0 };
         self.planner.promises.forget_that_came(&ahead);
         self.carry_out(plan, arrivals);
-        self.promise_keeping().tell_lost_promises(&heard);
+        self.promise_keeping().tell_lost_promises(&lost);
         self.agenda.lost = Lost::default();
         self.agenda.extended.clear();
         self.projecting().look_ahead_again();

@@ -64,8 +64,8 @@ pub(crate) struct UnderWay {
     /// promises that are not on record, and until it is over not every node is kept for its future
     /// job.
     pub excludes_others: bool,
-    /// The requests with promises by an earlier leader that were heard of since the last walk.
-    pub heard: Vec<PendingRequest>,
+    /// The requests with promises that this walk makes again, or that are broken.
+    pub lost: Vec<PendingRequest>,
     /// The requests that had come in ahead of others since the last walk.
     pub ahead: Vec<PendingRequest>,
     /// The requests that had come since the last walk, by class.

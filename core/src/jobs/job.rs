@@ -118,8 +118,9 @@ pub(crate) struct JobStart {
     pub at: Option<Time>,
     /// The placements withdrawn in a row, and the pause that follows.
     pub setbacks: Setbacks,
-    /// The promise that the job had, until its first Binding leaves: if the placement is withdrawn
-    /// before, that promise is reported as broken.
+    /// The promise that the job had, until its first Binding leaves, or has an answer if the job is
+    /// not written ahead. If the placement is withdrawn before, or all its pods go, that promise is
+    /// made again, or reported as broken.
     pub promised_before: Option<Kept>,
     /// The message of the API server that refused a Binding before any took effect. No more
     /// Bindings are sent, and the placement is about to be withdrawn.

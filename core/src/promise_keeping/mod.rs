@@ -336,8 +336,14 @@ impl PromiseKeeping<'_> {
     /// broke the promise, unless the job lacks a claim.
     fn tell_own_delay(&mut self, pending: &PendingRequest) -> Sound {
         let Some(was) = self.planner.promises.kept(pending) else { return Ok(()) };
-        let job = self.jobs.all.get(&pending.job()).map(Box::as_ref);
-        let Some(job) = job.filter(|job| self.jobs.goes_on(job)) else { return Ok(()) };
+        let job = self.jobs.all.known(&pending.job())?;
+        if !self.jobs.goes_on(job) {
+            // It may wait again, though: with other pods, or after it has asked for none.
+            let is_of_job = starts_job(job, pending);
+            let job = self.jobs.all.known_mut(&pending.job())?;
+            job.start.promised_before = Some(was).filter(|_| is_of_job);
+            return Ok(());
+        }
         let cause = if self.missing_claim(job).is_some() { Delay::Capacity } else { Delay::Edit };
         self.tell_delay(pending.job(), &Late { cause, was, by: None }, None)?;
         Ok(())
@@ -438,14 +444,27 @@ impl PromiseKeeping<'_> {
         Some((pending.clone(), self.sight().kept_of(written)?))
     }
 
-    /// Reports the promises of an earlier leader for which a walk has found no place.
-    pub(crate) fn tell_lost_promises(&mut self, heard: &[PendingRequest]) {
-        for pending in heard {
+    /// Reports the promises for which a walk has found no other place.
+    pub(crate) fn tell_lost_promises(&mut self, lost: &[PendingRequest]) {
+        for pending in lost {
             if let Some(late) = self.planner.promises.take_lost(pending) {
                 let done = self.tell_delay(pending.job(), &late, None);
                 self.agenda.heed(done);
             }
         }
+    }
+
+    /// Has the promise made again, or told as broken, that a job had before its pods were replaced.
+    pub(crate) fn make_promise_again(&mut self, pending: &PendingRequest) -> Sound {
+        let job = self.jobs.all.known_mut(&pending.job())?;
+        if starts_job(job, pending)
+            && !job.life.is_placed()
+            && let Some(was) = job.start.promised_before.take()
+        {
+            let late = Late { cause: Delay::Edit, was, by: None };
+            self.planner.promises.must_be_made_again(pending, late);
+        }
+        Ok(())
     }
 
     pub(crate) fn forget_request(&mut self, pending: &PendingRequest) -> Sound {

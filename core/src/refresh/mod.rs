@@ -412,7 +412,9 @@ impl Refresh<'_> {
                 .is_some_and(|known| known.differs_by_repellers(&key));
             let is_new = self.planner.queue.put(place.clone(), key);
             self.note_newcomers(&pending, &place, before, is_edited)?;
-            if !is_new {
+            if is_new {
+                self.promise_keeping().make_promise_again(&pending)?;
+            } else {
                 self.telling().tell_joining_pods(&pending)?;
             }
         }

@@ -375,3 +375,30 @@ fn a_pod_that_outlives_its_walltime_is_no_failure_of_the_graph() {
     }
     assert_eq!((delays(&world), world.core.gauges().graph_errors), (vec![("walltime", 1)], 0));
 }
+
+/// The pod that takes its place waits for longer than the first was to.
+#[test]
+fn a_job_with_a_pod_that_goes_before_its_binding_is_told_that_its_promise_is_broken() {
+    let mut world = world(QueuePolicy::Easy);
+    assert!(starts(&mut world, lasting("a", 4, 100)));
+    assert!(starts(&mut world, pod("b", 4)));
+    world.tell(Event::Controller(Arc::new(job("j", 1, 1))));
+    world.submit(of_job(lasting("p0", 4, 60), "j"));
+    world.settle();
+    assert_eq!(reserved(&world, "j"), Some((Some(2100), "n1".to_owned())));
+    world.change("a", |pod| pod.phase = Phase::Succeeded);
+    let actions = world.step();
+    let binds = |action: &Action| matches!(action.kind, ActionKind::Bind { .. });
+    let bind = actions.iter().find(|action| binds(action)).expect("it begins").id;
+    world.change("p0", |pod| pod.deleting = true);
+    world.tell(Event::Done(bind, Outcome::Bind(BindOutcome::Deleting)));
+    world.carry_out_all(actions.into_iter().filter(|action| !binds(action)));
+    world.settle();
+    world.delete("p0");
+    assert!(starts(&mut world, lasting("c", 4, 500)));
+    world.submit(of_job(lasting("p1", 4, 60), "j"));
+    world.settle();
+    assert_eq!((world.state("j"), world.node_of("p1")), (Some(JobState::Pending), None));
+    assert_eq!(world.core.gauges().reservations_delayed.get("edit"), Some(&1));
+    assert!(world.notes.contains(&"ReservationDelayed".to_owned()), "{:?}", world.notes);
+}

@@ -132,8 +132,8 @@ impl Slots<'_> {
         // did not become whole in time.
         let ran = stalled.is_none() && job.record.seen.status.as_deref().is_some_and(is_scheduled);
         if seats.is_empty() {
-            // The job was not written ahead: it has started if any of its pods runs. Pods that leave
-            // are what an earlier start has left behind.
+            // The job was not written ahead: it has started if any of its pods runs. Pods that
+            // leave are what an earlier start has left behind.
             if is_any_staying {
                 let whole = ran || bound.len() >= wanted;
                 job.life =

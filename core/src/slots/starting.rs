@@ -94,7 +94,11 @@ impl Slots<'_> {
 
     /// Notes that the first pod of a job is on its node, since this time by the API server's clock.
     pub(crate) fn note_start(&mut self, id: JobId, started: Time) -> Sound {
-        if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.start.at.is_none()) {
+        let Some(job) = self.jobs.all.get_mut(&id) else { return Ok(()) };
+        if !job.writes_ahead() {
+            job.start.promised_before = None;
+        }
+        if job.start.at.is_none() {
             job.start.at = Some(started);
             self.count_start(id, started)?;
         }

@@ -17,5 +17,5 @@ completion bash bash-completion/completions/kubectl-fluxqueue
 completion zsh zsh/site-functions/_kubectl-fluxqueue
 completion fish fish/vendor_completions.d/kubectl-fluxqueue.fish
 # kubectl runs a program of this name to complete `kubectl fluxqueue`.
-target/release/kubectl-fluxqueue completion kubectl > "$prefix/bin/kubectl_complete-fluxqueue"
+"$built/kubectl-fluxqueue" completion kubectl > "$prefix/bin/kubectl_complete-fluxqueue"
 chmod 755 "$prefix/bin/kubectl_complete-fluxqueue"

@@ -69,7 +69,8 @@ git archive HEAD | tar --extract --directory "$source"
 (
     cd "$source"
     mkdir -p .cargo
-    cargo vendor --quiet --locked vendor > .cargo/config.toml
+    # With --quiet it would not print the configuration either.
+    cargo vendor --locked vendor > .cargo/config.toml
     # Without the crates of this machine, nothing but vendor/ can be the source.
     export CARGO_HOME=$ways/cargo RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}
     export CARGO_TARGET_DIR=$ways/build FLUXQUEUE_COMMIT=$COMMIT

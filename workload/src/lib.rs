@@ -15,6 +15,7 @@ pub mod levels;
 pub mod metadata;
 mod object;
 mod pod;
+pub mod pod_group;
 mod priority_class;
 pub mod quantity;
 mod quota;

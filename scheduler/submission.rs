@@ -10,15 +10,17 @@ pub(crate) use admission::Additions;
 
 use std::sync::Arc;
 
+use fluxqueue_workload::pod_group::{GroupVersion, PodGroup};
 use fluxqueue_workload::{
-    Controller, Owner, OwnerKind, Pod, ShapeInterner, Time, scheduling_group, template,
+    Controller, JobGroup, NamedGroup, Owner, OwnerKind, Pod, ShapeInterner, Time, scheduling_group,
+    template,
 };
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Pod as KubePod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The kinds that can be submitted: the kind, its API group, and its resource.
 pub(crate) const KINDS: [(&str, &str, &str); 5] = [
@@ -57,6 +59,8 @@ pub(crate) struct Submission {
     pub pod: Pod,
     /// True if its pods have completion indexes.
     pub is_indexed: bool,
+    /// The PodGroup that the Job controller makes for it, if it says something of that.
+    pub group: Option<Arc<PodGroup>>,
 }
 
 /// Returns kind and name of an object, for people.
@@ -149,7 +153,47 @@ pub(crate) fn read(
         _ => Vec::new(),
     };
     let pod = pod_of(&document, &metadata, &controllers, defaults, shapes)?;
-    Ok(Submission { kind, metadata, controllers, pod, is_indexed })
+    let mut submission = Submission { kind, metadata, controllers, pod, is_indexed, group: None };
+    submission.add_group(&document["spec"]["scheduling"])?;
+    Ok(submission)
+}
+
+impl Submission {
+    /// Adds the PodGroup that the Job controller makes of this part of the Job, and names in its
+    /// pods.
+    fn add_group(&mut self, scheduling: &Value) -> Result<(), String> {
+        let job = self.controllers.first().filter(|made_by| made_by.kind == OwnerKind::Job);
+        let is_described = |job: &&Controller| job.said_of_group != JobGroup::Unsaid;
+        let job = job.filter(is_described).filter(|_| self.pod.scheduling_group.is_none());
+        if let Some(group) = job.map(|job| group_of(job, scheduling)).transpose()? {
+            let named = NamedGroup { name: Arc::clone(&group.id.key.name), uid: None };
+            self.pod.labels =
+                std::iter::once(named.label()).chain(self.pod.labels.iter().cloned()).collect();
+            self.pod.scheduling_group = Some(named);
+            self.group = Some(Arc::new(group));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the PodGroup that the Job controller makes for a Job with this `spec.scheduling`.
+fn group_of(job: &Controller, scheduling: &Value) -> Result<PodGroup, String> {
+    let mut spec = scheduling.clone();
+    if spec["schedulingPolicy"].is_null() {
+        spec["schedulingPolicy"] = json!({"basic": {}});
+    }
+    let gang = spec.pointer_mut("/schedulingPolicy/gang");
+    if let Some(gang) = gang.filter(|gang| gang.is_object() && gang["minCount"].is_null()) {
+        gang["minCount"] = job.parallelism.into();
+    }
+    let metadata = ObjectMeta {
+        name: Some(format!("{}-group", job.id.key.name)),
+        namespace: Some(job.id.key.namespace.to_string()),
+        uid: Some(format!("PodGroup/{}", job.id.uid)),
+        ..ObjectMeta::default()
+    };
+    PodGroup::from_parts(GroupVersion::default(), &metadata, &spec, &Value::Null)
+        .map_err(|error| error.to_string())
 }
 
 /// Returns the ReplicaSet by which a Deployment makes its pods.

@@ -183,6 +183,8 @@ pub enum WorkloadKind {
     StatefulSet,
     /// Pods that share a group label.
     Group,
+    /// Pods that name one PodGroup of Kubernetes' own.
+    PodGroup,
 }
 
 /// The observations of the scheduler, and what happened. Only the scheduler writes it; it leaves
@@ -443,6 +445,7 @@ impl WorkloadKind {
             WorkloadKind::ReplicaSet => "ReplicaSet",
             WorkloadKind::StatefulSet => "StatefulSet",
             WorkloadKind::Group => "Group",
+            WorkloadKind::PodGroup => "PodGroup",
         }
     }
 
@@ -455,7 +458,13 @@ impl WorkloadKind {
             WorkloadKind::ReplicaSet => "replicaset",
             WorkloadKind::StatefulSet => "statefulset",
             WorkloadKind::Group => "group",
+            WorkloadKind::PodGroup => "podgroup",
         }
+    }
+
+    /// True if pods say of themselves that they belong together, and no object makes them all.
+    pub fn is_group(self) -> bool {
+        matches!(self, WorkloadKind::Group | WorkloadKind::PodGroup)
     }
 }
 

@@ -92,7 +92,7 @@ pub struct FluxQueueSpec {
     /// The kinds of work that the queue takes; jobs of other kinds are refused. Absent or empty:
     /// all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 6), extend("x-kubernetes-list-type" = "set"))]
+    #[schemars(length(max = 7), extend("x-kubernetes-list-type" = "set"))]
     pub workload_kinds: Vec<WorkloadKind>,
     /// The rule by which jobs may start before others within the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -197,7 +197,8 @@ pub fn fluxjob_name(name: &str, workload: WorkloadKind, uid: &str) -> String {
 /// Returns kind and name of the workload in the name of a FluxJob, as far as [`fluxjob_name`] has
 /// kept them: `job` and `lammps`. `None` if it has not made that name.
 pub fn workload_in(fluxjob: &str) -> Option<(&str, &str)> {
-    const KINDS: [&str; 6] = ["pod", "job", "deployment", "replicaset", "statefulset", "group"];
+    const KINDS: [&str; 7] =
+        ["pod", "job", "deployment", "replicaset", "statefulset", "group", "podgroup"];
     let (rest, suffix) = fluxjob.rsplit_once('-')?;
     let (name, kind) = rest.rsplit_once('-')?;
     let is_suffix = suffix.len() == 5 && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -261,6 +262,7 @@ mod tests {
             WorkloadKind::ReplicaSet,
             WorkloadKind::StatefulSet,
             WorkloadKind::Group,
+            WorkloadKind::PodGroup,
         ] {
             let name = fluxjob_name("web-job.v1", kind, UID);
             assert_eq!(workload_in(&name), Some((kind.suffix(), "web-job.v1")));

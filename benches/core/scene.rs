@@ -21,8 +21,8 @@ use fluxqueue_workload::constraints::{
     Constraints, NamespaceScope, Operator, PodSelector, PodTerm, Requirement,
 };
 use fluxqueue_workload::{
-    Controller, GroupLabels, Lifetime, NodeName, ObjectKey, ObjectRef, Owner, OwnerKind, Phase,
-    Pod, Resources, Shape, Time, Uid,
+    Controller, GroupLabels, JobGroup, Lifetime, NodeName, ObjectKey, ObjectRef, Owner, OwnerKind,
+    Phase, Pod, Resources, Shape, Time, Uid,
 };
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -508,6 +508,7 @@ fn controller(server: &mut Server, name: &str, kind: OwnerKind, pods: usize) -> 
         levels: Ok(None),
         exclusive: Ok(None),
         scheduling: None,
+        said_of_group: JobGroup::Unsaid,
         suspension: None,
     });
     Owner {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, FluxJobStatus, FluxQueueStatus};
 
+use fluxqueue_workload::pod_group::{GroupCondition, GroupVersion};
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Time, Uid};
 
 /// The number of an action, under which its outcome is reported. Never reused within a process.
@@ -146,6 +147,21 @@ pub enum ActionKind {
         job: ObjectRef,
         /// The version of the Job on which this was decided, if known.
         resource_version: Option<Arc<str>>,
+    },
+    /// Set the condition of a PodGroup about the start of its pods, if uid and version still are
+    /// the group's.
+    SetGroupCondition {
+        /// The group.
+        group: ObjectRef,
+        /// The version of the group on which this was decided, if known.
+        resource_version: Option<Arc<str>>,
+        /// The version of the API in which the group was read.
+        version: GroupVersion,
+        /// The condition.
+        condition: Box<GroupCondition>,
+        /// True if the condition had another status before, or was not there, so that its
+        /// transition time is now.
+        newly: bool,
     },
     /// Publish an Event. No outcome: it may be dropped, which is counted.
     Note(Note),

@@ -9,6 +9,7 @@ use fluxqueue_machine::cluster::Node;
 use fluxqueue_machine::cluster::volumes::StorageNews;
 use fluxqueue_planner::queues::{Namespace, QueueObject};
 use fluxqueue_workload::device_class::DeviceClass;
+use fluxqueue_workload::pod_group::{GroupWorkload, PodGroup};
 use fluxqueue_workload::{Controller, NodeName, ObjectRef, Pod, PriorityClass, Quota, Uid};
 
 /// One piece of news. The events of one object arrive in the order of its changes, but may be
@@ -44,6 +45,16 @@ pub enum Event {
     DeviceClass(Arc<DeviceClass>),
     /// The DeviceClass of this name is gone.
     DeviceClassGone(Arc<str>),
+    /// A PodGroup is new or has changed.
+    PodGroup(Arc<PodGroup>),
+    /// The PodGroup is gone.
+    PodGroupGone(ObjectRef),
+    /// No PodGroup is to be read, for this reason; or `None`, if they are read.
+    PodGroupsHidden(Option<Arc<str>>),
+    /// A Workload, which PodGroups name, is new or has changed.
+    Workload(Arc<GroupWorkload>),
+    /// The Workload is gone.
+    WorkloadGone(ObjectRef),
     /// A FluxQueue is new or has changed.
     Queue(Arc<QueueObject>),
     /// The FluxQueue of this name is gone.

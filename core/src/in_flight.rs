@@ -7,6 +7,7 @@ use fluxqueue_api::FluxQueueStatus;
 
 use crate::action::{Action, ActionId, ActionKind};
 use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::pod_group::GroupCondition;
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Uid};
 
 /// The subject of an awaited outcome.
@@ -22,6 +23,8 @@ pub(crate) enum InFlight {
     Nomination(Uid, Option<NodeName>),
     /// The write that gets a claim of this pod its volume, decided on an object of that version.
     Volume(Uid, ObjectRef, Option<Arc<str>>),
+    /// This condition of a PodGroup of this uid.
+    GroupCondition(ObjectKey, Uid, Box<GroupCondition>),
     /// A write of this job's FluxJob.
     Record(JobId),
     /// The release of this job's Job, or its suspension.

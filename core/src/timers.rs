@@ -36,6 +36,8 @@ pub(crate) enum Timer {
     Unsettled,
     /// The positions in the queue are updated.
     Positions,
+    /// The condition of a PodGroup may be written.
+    PodGroup(ObjectKey),
     /// The status of queues is brought up to date.
     Queues,
     /// The pause after a withdrawn placement is over, or a lost answer to a Binding of the job

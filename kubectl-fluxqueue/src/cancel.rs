@@ -110,7 +110,7 @@ async fn of_job(cluster: &Cluster, wanted: &str) -> anyhow::Result<Vec<Doomed>> 
             };
             Ok(vec![of_made("Job", &object.metadata, about(&record))?])
         }
-        "Pod" | "Group" => {
+        "Pod" | "Group" | "PodGroup" => {
             let pods = pods_of(cluster, &record).await?;
             ensure!(!pods.is_empty(), "{job}: it has no pods");
             makers(cluster, &about(&record), pods).await

@@ -57,6 +57,16 @@ pub(crate) struct PodSpec {
     pub containers: Vec<Container>,
     /// The time in seconds that it may run on its node.
     pub active_deadline_seconds: Option<i64>,
+    /// The PodGroup that it names.
+    pub scheduling_group: SchedulingGroup,
+}
+
+/// The PodGroup of a [`Pod`].
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct SchedulingGroup {
+    /// Its name; empty without one.
+    pub pod_group_name: String,
 }
 
 /// A container.
@@ -116,14 +126,15 @@ impl Wanted {
             "job" | "jobs" | "job.batch" => "job",
             "pod" | "pods" | "po" => "pod",
             "group" => "group",
+            "podgroup" | "podgroups" => "podgroup",
             "deployment" | "deployments" | "deploy" => "deployment",
             "replicaset" | "replicasets" | "rs" => "replicaset",
             "statefulset" | "statefulsets" | "sts" => "statefulset",
             // The last one is written by `-o name`.
             "fluxjob" | "fluxjobs" | "fj" | "fluxjob.jobs.converged-computing.org" => "fluxjob",
             _ => bail!(
-                "{}: the kind is one of job, pod, group, deployment, replicaset, statefulset, \
-                 fluxjob",
+                "{}: the kind is one of job, pod, group, podgroup, deployment, replicaset, \
+                 statefulset, fluxjob",
                 text::quoted(text)
             ),
         };

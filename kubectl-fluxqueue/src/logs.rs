@@ -161,6 +161,15 @@ pub(crate) async fn pods_of(cluster: &Cluster, record: &Record) -> anyhow::Resul
             Box::new(|_: &Pod| true)
         }
         "Group" => return group_pods(cluster, namespace, &workload.name).await,
+        "PodGroup" => {
+            let (name, uid) = (workload.name.clone(), workload.uid.clone());
+            Box::new(move |pod: &Pod| {
+                let mut owners = pod.metadata.owner_references.iter();
+                let group = owners.find(|owner| owner.kind == "PodGroup" && owner.name == name);
+                pod.spec.scheduling_group.pod_group_name == name
+                    && group.is_none_or(|group| group.uid == uid)
+            })
+        }
         kind => {
             let resource = match kind {
                 "Deployment" => Resource::DEPLOYMENT,

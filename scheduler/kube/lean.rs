@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
 use fluxqueue_api::{FluxJob, FluxQueue};
+use fluxqueue_workload::pod_group::{API_GROUP, GroupVersion};
 use fluxqueue_workload::scheduling_group;
 use k8s_openapi::api::apps::v1::{
     Deployment, DeploymentSpec, DeploymentStatus, ReplicaSet, ReplicaSetSpec, ReplicaSetStatus,
@@ -22,6 +23,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use kube::Resource;
+use kube::core::NamespaceResourceScope;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
@@ -47,6 +49,12 @@ pub type LooseFluxJob = Loose<FluxJob>;
 
 /// A FluxQueue, as far as it could be read.
 pub type LooseFluxQueue = Loose<FluxQueue>;
+
+/// A PodGroup of any version, as far as it could be read.
+pub type LoosePodGroup = Loose<PodGroupKind>;
+
+/// A Workload of any version, as far as it could be read.
+pub type LooseWorkload = Loose<WorkloadKind>;
 
 /// An object made of metadata, spec and status.
 pub trait Parts: Resource {
@@ -176,6 +184,48 @@ impl<K: Resource> Resource for Loose<K> {
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         &mut self.metadata
     }
+}
+
+// === impl PodGroupKind, WorkloadKind ===
+
+/// Kinds of which the version is known only when the API server has been asked.
+macro_rules! kinds_of_any_version {
+    ($($(#[$doc:meta])* $kind:ident $name:literal $plural:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        pub enum $kind {}
+
+        impl Resource for $kind {
+            type DynamicType = GroupVersion;
+            type Scope = NamespaceResourceScope;
+
+            fn kind(_: &GroupVersion) -> Cow<'_, str> {
+                $name.into()
+            }
+            fn group(_: &GroupVersion) -> Cow<'_, str> {
+                API_GROUP.into()
+            }
+            fn version(version: &GroupVersion) -> Cow<'_, str> {
+                version.as_str().into()
+            }
+            fn plural(_: &GroupVersion) -> Cow<'_, str> {
+                $plural.into()
+            }
+            fn meta(&self) -> &ObjectMeta {
+                match *self {}
+            }
+            fn meta_mut(&mut self) -> &mut ObjectMeta {
+                match *self {}
+            }
+        }
+    )*};
+}
+
+kinds_of_any_version! {
+    /// PodGroups: no value is of this type.
+    PodGroupKind "PodGroup" "podgroups";
+    /// Workloads: no value is of this type.
+    WorkloadKind "Workload" "workloads";
 }
 
 // === impl Parts ===

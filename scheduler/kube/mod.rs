@@ -20,6 +20,7 @@ pub mod fenced;
 pub mod lean;
 pub mod lease;
 mod pauses;
+mod pod_groups;
 pub mod protobuf;
 mod request;
 pub(crate) mod reviews;

@@ -28,6 +28,7 @@ use super::executors::{ExecutorSettings, Executors, OUTCOMES};
 use super::fence::Fence;
 use super::lean::{Lean, LooseFluxJob, LooseFluxQueue};
 use super::lease::{Candidate, LeaseLost, LeaseSettings};
+use super::pod_groups::{self, LOOK_EVERY, Served};
 use super::reviews::Reviews;
 use super::served_crd;
 use super::signals::{SignalError, Signals};
@@ -370,7 +371,12 @@ impl Run {
                 "DeviceClasses may not be read, so no pod is refused for a resource of theirs"
             );
         }
+        let served = Served::look(&self.clients.watch).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "asking for the served versions of PodGroups");
+            Served::Hidden("it is not known yet whether the API server serves PodGroups".into())
+        });
         let kinds = KINDS
+            + served.kinds()
             + if refusal.is_none() { storage::KINDS } else { 0 }
             + usize::from(refusal_of_quotas.is_none())
             + usize::from(refusal_of_classes.is_none());
@@ -390,6 +396,13 @@ impl Run {
         self.start_watch::<LooseFluxQueue>(&watches);
         self.start_watch::<Lean<Namespace>>(&watches);
         self.start_watch::<PriorityClass>(&watches);
+        let of_groups = pod_groups::watch(watches.clone(), served, LOOK_EVERY);
+        self.tasks.spawn_telling("watch", async move {
+            match of_groups.await {
+                Ok(()) => "the watch of PodGroups ended".to_owned(),
+                Err(error) => error.to_string(),
+            }
+        });
         if refusal_of_quotas.is_none() {
             self.start_watch::<Lean<ResourceQuota>>(&watches);
         }

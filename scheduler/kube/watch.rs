@@ -56,9 +56,10 @@ pub struct NoReceiver {
 }
 
 /// The state of the watch of one kind.
-struct WatchState<K: Watched> {
+pub(super) struct WatchState<K: Watched> {
     seen: Seen<K::Value>,
-    memory: K::Memory,
+    /// The state that one conversion leaves for the next.
+    pub(super) memory: K::Memory,
     /// True if the first list is complete.
     listed: bool,
 }
@@ -70,6 +71,21 @@ enum IfRefused {
     TryAgain,
 }
 
+// === impl WatchState ===
+
+impl<K: Watched> Default for WatchState<K> {
+    fn default() -> Self {
+        WatchState { seen: Seen::default(), memory: K::Memory::default(), listed: false }
+    }
+}
+
+impl<K: Watched> WatchState<K> {
+    /// Notes that the core does not wait for the list of this kind.
+    pub(super) fn belongs_to_no_first_list(&mut self) {
+        self.listed = true;
+    }
+}
+
 // === impl Watches ===
 
 impl Watches {
@@ -79,9 +95,7 @@ impl Watches {
         K: Watched,
         K::DynamicType: Default,
     {
-        let mut state =
-            WatchState::<K> { seen: Seen::default(), memory: K::Memory::default(), listed: false };
-        let api: Api<K> = Api::all(self.client.clone());
+        let mut state = WatchState::<K>::default();
         if let Some(decode) = K::DECODE {
             self.follow(
                 protobuf::watch::watch(self.client.clone(), decode),
@@ -94,13 +108,49 @@ impl Watches {
                 "the API server does not stream lists as protobuf, so JSON is tried"
             );
         }
+        self.watch_as(&K::DynamicType::default(), &mut state).await
+    }
+
+    /// Watches one kind as it is served, in all namespaces, for ever; as JSON.
+    pub(super) async fn watch_as<K: Watched>(
+        self,
+        resource: &K::DynamicType,
+        state: &mut WatchState<K>,
+    ) -> Result<(), NoReceiver> {
+        let api: Api<K> = Api::all_with(self.client.clone(), resource);
         let streamed = watcher(api.clone(), watcher::Config::default().streaming_lists());
-        self.follow(streamed, IfRefused::Return, &mut state).await?;
+        self.follow(streamed, IfRefused::Return, state).await?;
         tracing::info!(
             kind = K::KIND,
             "the API server does not stream lists, so they are read in pages"
         );
-        self.follow(watcher(api, watcher::Config::default()), IfRefused::TryAgain, &mut state).await
+        self.follow(watcher(api, watcher::Config::default()), IfRefused::TryAgain, state).await
+    }
+
+    /// Passes on that all objects of a kind are gone, which is not served any more.
+    pub(super) async fn forget_all<K: Watched>(
+        &self,
+        state: &mut WatchState<K>,
+    ) -> Result<(), NoReceiver> {
+        let mut events = Vec::new();
+        state.seen.list_begins();
+        state.seen.list_ends(&mut events);
+        self.hand_on::<K>(events).await?;
+        self.note_listed(state).await
+    }
+
+    /// Notes that the first list of a kind is complete.
+    async fn note_listed<K: Watched>(&self, state: &mut WatchState<K>) -> Result<(), NoReceiver> {
+        if std::mem::replace(&mut state.listed, true) {
+            return Ok(());
+        }
+        tracing::debug!(kind = K::KIND, "listed");
+        // This comes after the objects themselves: the last kind to get here knows that those of
+        // all kinds are in the channel.
+        if self.unlisted.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.hand_on::<K>(vec![Event::Synced]).await?;
+        }
+        Ok(())
     }
 
     /// Passes on the changes of one kind of watch.
@@ -142,14 +192,8 @@ impl Watches {
             }
             state.seen.tell_due(Instant::now(), &mut events);
             self.hand_on::<K>(events).await?;
-            if list_ended && !state.listed {
-                state.listed = true;
-                tracing::debug!(kind = K::KIND, "listed");
-                // This comes after the objects themselves: the last kind to get here knows that
-                // those of all kinds are in the channel.
-                if self.unlisted.fetch_sub(1, Ordering::AcqRel) == 1 {
-                    self.hand_on::<K>(vec![Event::Synced]).await?;
-                }
+            if list_ended {
+                self.note_listed(state).await?;
             }
         }
     }
@@ -203,7 +247,7 @@ impl Watches {
         );
     }
 
-    async fn hand_on<K: Watched>(&self, events: Vec<Event>) -> Result<(), NoReceiver> {
+    pub(super) async fn hand_on<K: Watched>(&self, events: Vec<Event>) -> Result<(), NoReceiver> {
         if events.is_empty() {
             return Ok(());
         }

@@ -19,6 +19,7 @@ use super::request::{Content, Refusal, Reply};
 use super::trailing_statuses::TrailingStatuses;
 use crate::serve::Metrics;
 use fluxqueue_core::{ActionId, ActionKind, Outcome, Urgency, WriteOutcome};
+use fluxqueue_workload::pod_group::{API_GROUP, GroupCondition, GroupVersion};
 use fluxqueue_workload::storage::{BOUND_BY_CONTROLLER, SELECTED_NODE};
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Time, Uid};
 
@@ -66,6 +67,19 @@ pub enum Write {
     SuspendJob(ObjectRef, Option<Arc<str>>),
     /// Nominate in a pod of this version the node for which it is meant, or none any more.
     Nominate(ObjectRef, Option<Arc<str>>, Option<NodeName>),
+    /// Set the condition of a PodGroup about the start of its pods.
+    GroupCondition {
+        /// The group.
+        group: ObjectRef,
+        /// The group's version.
+        resource_version: Option<Arc<str>>,
+        /// The version of the API in which it is written.
+        version: GroupVersion,
+        /// The condition.
+        condition: Box<GroupCondition>,
+        /// True if the condition had another status before, or was not there.
+        newly: bool,
+    },
     /// Set a pod's condition PodScheduled to False with reason and message.
     Unscheduled {
         /// The pod.
@@ -163,6 +177,16 @@ impl Write {
             ActionKind::SuspendJob { job, resource_version } => {
                 (Write::SuspendJob(job, resource_version), Urgency::Urgent)
             }
+            ActionKind::SetGroupCondition {
+                group,
+                resource_version,
+                version,
+                condition,
+                newly,
+            } => (
+                Write::GroupCondition { group, resource_version, version, condition, newly },
+                Urgency::Trailing,
+            ),
             ActionKind::Bind { .. } | ActionKind::Note(_) => return None,
         })
     }
@@ -180,6 +204,7 @@ impl Write {
             Write::ClaimVolume { .. } => "claim_volume",
             Write::ReleaseJob(..) => "release_job",
             Write::SuspendJob(..) => "suspend_job",
+            Write::GroupCondition { .. } => "set_podgroup_condition",
         }
     }
 }
@@ -284,6 +309,28 @@ impl Writer {
                     )
                     .await,
                 )
+            }
+            Write::GroupCondition { group, resource_version, version, condition, newly } => {
+                let GroupCondition { is_true, reason, message, observed_generation } = &**condition;
+                let mut condition = json!({
+                    "type": version.condition_type(),
+                    "status": if *is_true { "True" } else { "False" },
+                    "reason": reason,
+                    "message": message,
+                    "observedGeneration": observed_generation,
+                });
+                if *newly {
+                    condition["lastTransitionTime"] = whole_seconds(Timestamp::now()).into();
+                }
+                let metadata = identity(group, resource_version.as_deref());
+                let body = json!({ "metadata": metadata, "status": { "conditions": [condition] } });
+                let path = format!(
+                    "/apis/{API_GROUP}/{}/namespaces/{}/podgroups/{}",
+                    version.as_str(),
+                    group.key.namespace,
+                    group.key.name
+                );
+                done(self.patch(&path, "/status", Content::StrategicMergePatch, &body, group).await)
             }
             Write::Unscheduled { pod, resource_version, reason, message, newly } => {
                 // Conditions are merged by type: fields that are left out stay as they are.

@@ -435,7 +435,8 @@ fn events(
 
 /// Adds the pods that controllers would make of it at once.
 fn submit(submission: Submission, count: usize, now: Time, events: &mut Vec<Event>) {
-    let Submission { controllers, pod, is_indexed, .. } = submission;
+    let Submission { controllers, pod, is_indexed, group, .. } = submission;
+    events.extend(group.map(Event::PodGroup));
     let is_alone = controllers.is_empty();
     for mut made_by in controllers {
         // A Job that is not suspended starts at once, and its deadline counts while it waits.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::manifest;
 use fluxqueue_machine::cluster::Node;
+use fluxqueue_workload::pod_group::PodGroup;
 use fluxqueue_workload::{Controller, Lifetime, OwnerKind, Pod, ShapeInterner, metadata, walltime};
 use k8s_openapi::api::core::v1::Node as KubeNode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -39,6 +40,8 @@ pub(super) struct Item {
     pub controllers: Vec<Controller>,
     /// The form of its pods.
     pub pod: Pod,
+    /// The PodGroup of its pods, if there is one.
+    pub pod_group: Option<Arc<PodGroup>>,
     /// The number of pods at once, and in all if they end.
     pub at_once: usize,
     pub in_all: Option<usize>,
@@ -133,8 +136,11 @@ fn item(document: &Value, scheduler: &str, shapes: &mut ShapeInterner) -> Result
         priority_of: &|_| Ok(None),
         additions: &additions,
     };
-    let Submission { kind, metadata, controllers, pod, is_indexed } =
+    let Submission { kind, metadata, controllers, pod, is_indexed, group: pod_group } =
         submission::read(document, &defaults, shapes)?;
+    if pod.scheduling_group.is_some() && pod_group.is_none() {
+        return Err("spec.schedulingGroup: PodGroups are not simulated".into());
+    }
     if controllers.first().is_some_and(|made_by| made_by.deadline_secs.is_some()) {
         return Err(
             "spec.activeDeadlineSeconds of a Job is not simulated: annotate fluxqueue/walltime"
@@ -163,7 +169,17 @@ fn item(document: &Value, scheduler: &str, shapes: &mut ShapeInterner) -> Result
     let name = group.unwrap_or_else(|| {
         format!("{}/{}", kind.to_lowercase(), metadata.name.unwrap_or_default())
     });
-    Ok(Item { name: name.into(), submit, run, controllers, pod, at_once, in_all, is_indexed })
+    Ok(Item {
+        name: name.into(),
+        submit,
+        run,
+        controllers,
+        pod,
+        pod_group,
+        at_once,
+        in_all,
+        is_indexed,
+    })
 }
 
 /// Reads an annotation that is a duration, in seconds. It may be 0.

@@ -171,6 +171,7 @@ impl Server {
                         None => WriteOutcome::Gone,
                     })
                 }
+                ActionKind::SetGroupCondition { .. } => Outcome::Write(WriteOutcome::Written(None)),
                 // The simulated cluster has no storage.
                 ActionKind::SelectNode { .. }
                 | ActionKind::ClaimVolume { .. }

@@ -188,8 +188,9 @@ impl World {
     fn submit(&mut self, item: usize) -> Vec<Event> {
         self.row(item);
         let controllers = self.items[item].controllers.clone();
-        let mut events: Vec<Event> =
-            controllers.into_iter().map(|it| self.server.put_controller(it)).collect();
+        let group = self.items[item].pod_group.clone();
+        let mut events: Vec<Event> = group.map(Event::PodGroup).into_iter().collect();
+        events.extend(controllers.into_iter().map(|it| self.server.put_controller(it)));
         for _ in 0..self.items[item].at_once {
             events.push(self.make_pod(item));
         }

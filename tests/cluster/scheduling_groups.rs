@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{ControlPlane, NODES, job, pod, shared};
+use crate::harness::{ControlPlane, NODES, Namespace, job, pod, shared, until};
 use crate::newer;
 
 /// Why a job is refused.
@@ -38,34 +38,114 @@ fn a_job_with_a_group_of_kubernetes_is_the_gang_that_it_is_without() {
     assert_eq!(bound, 2);
     plane.kubectl(&["delete", "job", "first", "-n", &ns.name]);
     ns.succeeded(5);
-    // One that names a group of its own is refused, and so is a pod of no Job.
-    let named = "spec:\n  schedulingGroup: {podGroupName: ring}";
-    ns.apply(&pod("alone", "1", "1", "").replace("spec:", named));
-    let record = ns.state("alone", "Refused");
-    assert!(message(&record).contains("spec.schedulingGroup: PodGroup \"ring\""), "{record}");
-    let in_template = format!("    {}", named.replace('\n', "\n    "));
-    ns.apply(&job("ring", 1, "1", "1").replace("    spec:", &in_template));
-    let record = ns.state("ring", "Refused");
-    assert!(message(&record).contains("spec.template.spec.schedulingGroup: "), "{record}");
+}
+
+/// A PodGroup of this policy.
+fn group(name: &str, policy: &str) -> String {
+    format!(
+        "{{apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {{name: {name}}}, \
+         spec: {{schedulingPolicy: {{{policy}}}}}}}"
+    )
+}
+
+/// A pod that names a PodGroup.
+fn in_group(name: &str, cpu: &str, group: &str) -> String {
+    let named = format!("spec:\n  schedulingGroup: {{podGroupName: {group}}}");
+    pod(name, cpu, "infinity", "").replace("spec:", &named)
+}
+
+/// The condition of a PodGroup about the start of its pods.
+fn condition(ns: &Namespace<'_>, group: &str) -> Option<Value> {
+    let is_it = |object: &Value| object["metadata"]["name"] == group;
+    let object = ns.list("podgroups").into_iter().find(is_it)?;
+    let conditions = object["status"]["conditions"].as_array()?.clone();
+    conditions.into_iter().find(|it| it["type"] == "PodGroupInitiallyScheduled")
 }
 
 #[test]
-fn a_policy_of_a_job_is_refused_by_name() {
-    if newer::is_left_out("scheduling_groups::a_policy_of_a_job_is_refused_by_name") {
+fn a_gang_of_a_pod_group_waits_for_as_many_pods_as_the_group_says() {
+    if newer::is_left_out(
+        "scheduling_groups::a_gang_of_a_pod_group_waits_for_as_many_pods_as_the_group_says",
+    ) {
+        return;
+    }
+    let plane = plane();
+    let _fluxqueue = plane.fluxqueue(&[]);
+    let ns = plane.namespace("gang");
+    // The group comes after its first pod.
+    ns.apply(&in_group("ring-0", "100m", "ring"));
+    let record = ns.state("ring", "Incomplete");
+    let expected = format!("PodGroup {}/ring is not there yet", ns.name);
+    assert_eq!(message(&record), expected);
+    assert_eq!(record["spec"]["workloadRef"]["kind"], "PodGroup");
+    ns.apply(&group("ring", "gang: {minCount: 2}"));
+    ns.flux_job("ring", "waits for the other", |record| message(record) == "1 of 2 pods are there");
+    let said = until("the condition of the group", || condition(&ns, "ring"));
+    assert_eq!((&said["status"], &said["reason"]), (&"False".into(), &"Unschedulable".into()));
+    assert_eq!(said["observedGeneration"], 1);
+    assert!(ns.list("pods").iter().all(|pod| !pod["spec"]["nodeName"].is_string()));
+    ns.apply(&in_group("ring-1", "100m", "ring"));
+    ns.running(2);
+    // Another one joins.
+    ns.apply(&in_group("ring-2", "100m", "ring"));
+    ns.running(3);
+    until("the group to be scheduled", || {
+        condition(&ns, "ring").filter(|said| said["status"] == "True")
+    });
+    let table = ns.kubectl(&["get", "podgroups"]);
+    assert!(table.contains("Scheduled"), "{table}");
+}
+
+#[test]
+fn pods_of_a_basic_group_or_job_start_one_by_one() {
+    if newer::is_left_out(
+        "scheduling_groups::\
+         pods_of_a_basic_group_or_job_start_one_by_one",
+    ) {
+        return;
+    }
+    let plane = plane();
+    let _fluxqueue = plane.fluxqueue(&[]);
+    let ns = plane.namespace("basic");
+    ns.apply(&group("loose", "basic: {}"));
+    // The open nodes have room for six such pods.
+    for at in 0..4 {
+        ns.apply(&in_group(&format!("loose-{at}"), "3", "loose"));
+    }
+    ns.running(4);
+    let spec = "spec:\n  scheduling: {schedulingPolicy: {basic: {}}}\n  parallelism";
+    ns.apply(&job("many", 4, "3", "infinity").replacen("spec:\n  parallelism", spec, 1));
+    until("two of four pods to run", || {
+        let pods = ns.list("pods");
+        let is_running = |pod: &&Value| pod["status"]["phase"] == "Running";
+        (pods.len() == 8 && pods.iter().filter(is_running).count() == 6).then_some(())
+    });
+}
+
+#[test]
+fn a_gang_of_a_job_waits_for_all_that_it_asks_for() {
+    if newer::is_left_out("scheduling_groups::a_gang_of_a_job_waits_for_all_that_it_asks_for") {
         return;
     }
     let plane = plane();
     let _fluxqueue = plane.fluxqueue(&[]);
     let ns = plane.namespace("policies");
-    for (name, policy) in [("basic", "basic: {}"), ("gang", "gang: {minCount: 1}")] {
-        let spec =
-            format!("spec:\n  scheduling: {{schedulingPolicy: {{{policy}}}}}\n  parallelism");
-        ns.apply(&job(name, 1, "1", "1").replacen("spec:\n  parallelism", &spec, 1));
-        let record = ns.state(name, "Refused");
-        let expected = format!("Job {}/{name}: spec.scheduling.schedulingPolicy: ", ns.name);
-        assert!(message(&record).starts_with(&expected), "{record}");
-    }
-    assert!(ns.list("pods").iter().all(|pod| !pod["spec"]["nodeName"].is_string()));
+    // The open nodes have room for six such pods.
+    let spec = "spec:\n  scheduling: {schedulingPolicy: {gang: {minCount: 4}}}\n  parallelism";
+    let gang = |name: &str| job(name, 4, "3", "infinity").replacen("spec:\n  parallelism", spec, 1);
+    ns.apply(&gang("first"));
+    ns.running(4);
+    ns.apply(&gang("second"));
+    until("the second gang to wait", || {
+        let records = ns.list("fluxjobs");
+        let waits = |record: &&Value| {
+            record["spec"]["workloadRef"]["kind"] == "PodGroup"
+                && record["status"]["state"] == "Pending"
+        };
+        records.iter().find(waits).map(|_| ())
+    });
+    let bound = ns.list("pods").iter().filter(|pod| pod["spec"]["nodeName"].is_string()).count();
+    assert_eq!(bound, 4);
 }
 
 #[test]

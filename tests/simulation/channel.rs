@@ -137,8 +137,13 @@ fn stream_of(event: &Event) -> Option<Stream> {
         Event::Namespace(namespace) => Stream::Namespace(Arc::clone(&namespace.name)),
         Event::NamespaceGone(name) => Stream::Namespace(Arc::clone(name)),
         Event::ClockOffset(_) => Stream::Clock,
-        // The simulation has no storage, no DeviceClasses and no quotas.
+        // The simulation has no storage, no DeviceClasses, no quotas and no PodGroups.
         Event::Storage(_)
+        | Event::PodGroup(_)
+        | Event::PodGroupGone(_)
+        | Event::PodGroupsHidden(_)
+        | Event::Workload(_)
+        | Event::WorkloadGone(_)
         | Event::DeviceClass(_)
         | Event::DeviceClassGone(_)
         | Event::Quota(_)

@@ -471,6 +471,7 @@ fn judge_owner(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
         | ActionKind::ClaimVolume { .. }
         | ActionKind::ReleaseJob { .. }
         | ActionKind::SuspendJob { .. }
+        | ActionKind::SetGroupCondition { .. }
         | ActionKind::WriteQueueStatus { .. }
         | ActionKind::Bind { .. }
         | ActionKind::Note(_) => true,
@@ -513,6 +514,7 @@ fn judge_version(write: &ActionKind) -> Result<(), Violation> {
         | ActionKind::DeleteFluxJob { resource_version, .. }
         | ActionKind::ReleaseJob { resource_version, .. }
         | ActionKind::SuspendJob { resource_version, .. }
+        | ActionKind::SetGroupCondition { resource_version, .. }
             if resource_version.is_none() =>
         {
             broken("every write says on which version it was decided", trace::kind(write))
@@ -686,6 +688,7 @@ fn target(action: &ActionKind) -> (&'static str, Arc<str>) {
         ActionKind::ReleaseJob { job, .. } | ActionKind::SuspendJob { job, .. } => {
             ("job", (*job.uid).into())
         }
+        ActionKind::SetGroupCondition { group, .. } => ("PodGroup", (*group.uid).into()),
         ActionKind::WriteQueueStatus { queue, .. } => ("FluxQueue", Arc::clone(queue)),
         ActionKind::Bind { pod, .. } => ("binding", (*pod.uid).into()),
         ActionKind::Note(note) => ("note", named(&note.subject.key())),

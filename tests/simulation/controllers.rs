@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_workload::{
-    Controller, ObjectRef, Owner, OwnerKind, Phase, Pod, Suspension, SuspensionPhase, Time, Uid,
+    Controller, JobGroup, ObjectRef, Owner, OwnerKind, Phase, Pod, Suspension, SuspensionPhase,
+    Time, Uid,
 };
 
 use crate::objects::{Run, Template};
@@ -191,6 +192,7 @@ impl Controllers {
             levels: Ok(None),
             exclusive: Ok(None),
             scheduling: None,
+            said_of_group: JobGroup::Unsaid,
             suspension: job
                 .zip(phase)
                 .filter(|(job, _)| job.end.is_none())

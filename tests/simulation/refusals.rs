@@ -37,7 +37,8 @@ impl Refusal {
             | ActionKind::SelectNode { .. }
             | ActionKind::ClaimVolume { .. }
             | ActionKind::ReleaseJob { .. }
-            | ActionKind::SuspendJob { .. } => self.others,
+            | ActionKind::SuspendJob { .. }
+            | ActionKind::SetGroupCondition { .. } => self.others,
         };
         is_refused.then(|| match action {
             ActionKind::Bind { .. } => Outcome::Bind(BindOutcome::Refused(FORBIDDEN.to_owned())),
@@ -63,6 +64,7 @@ pub(crate) fn object_of(action: &ActionKind) -> Option<ObjectKey> {
         | ActionKind::DeleteFluxJob { job, .. }
         | ActionKind::ReleaseJob { job, .. }
         | ActionKind::SuspendJob { job, .. } => job.key.clone(),
+        ActionKind::SetGroupCondition { group, .. } => group.key.clone(),
         ActionKind::SelectNode { claim, .. } | ActionKind::ClaimVolume { claim, .. } => {
             claim.key.clone()
         }

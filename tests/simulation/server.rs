@@ -284,10 +284,10 @@ impl Server {
                 let phase = SuspensionPhase::Marked { resource_version: None, is_suspended: true };
                 Outcome::Write(self.change_suspension(&job.uid, resource_version.as_deref(), phase))
             }
-            // There is no storage here.
-            ActionKind::SelectNode { .. } | ActionKind::ClaimVolume { .. } => {
-                Outcome::Write(WriteOutcome::Gone)
-            }
+            // There is no storage here, and there are no PodGroups.
+            ActionKind::SelectNode { .. }
+            | ActionKind::ClaimVolume { .. }
+            | ActionKind::SetGroupCondition { .. } => Outcome::Write(WriteOutcome::Gone),
             ActionKind::WriteQueueStatus { queue, uid, status } => {
                 Outcome::Write(match self.queues.get(queue) {
                     Some(stored) if stored.uid == *uid => {

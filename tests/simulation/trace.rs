@@ -114,6 +114,11 @@ pub(crate) fn event(event: &Event) -> String {
         Event::Quota(quota) => format!("{quota:?}"),
         Event::QuotaGone(id) => format!("ResourceQuota {id} gone"),
         Event::Storage(news) => format!("{news:?}"),
+        Event::PodGroup(group) => format!("{group:?}"),
+        Event::PodGroupGone(id) => format!("PodGroup {id} ({}) gone", id.uid),
+        Event::PodGroupsHidden(why) => format!("PodGroups hidden: {why:?}"),
+        Event::Workload(workload) => format!("{workload:?}"),
+        Event::WorkloadGone(id) => format!("Workload {id} ({}) gone", id.uid),
         Event::Synced => "synced".to_string(),
         Event::Done(id, Outcome::Bind(outcome)) => format!("outcome of {id}: {outcome:?}"),
         Event::Done(id, Outcome::Write(WriteOutcome::Written(stored))) => {
@@ -160,6 +165,9 @@ pub(crate) fn kind(kind: &ActionKind) -> String {
         }
         ActionKind::ReleaseJob { job, .. } => format!("release {job} ({})", job.uid),
         ActionKind::SuspendJob { job, .. } => format!("suspend {job} ({})", job.uid),
+        ActionKind::SetGroupCondition { group, condition, .. } => {
+            format!("condition of PodGroup {group} ({}): {condition:?}", group.uid)
+        }
         ActionKind::ClaimVolume { volume, claim, .. } => {
             format!("claim volume {volume} for {claim} ({})", claim.uid)
         }

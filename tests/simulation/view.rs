@@ -164,6 +164,11 @@ impl View {
             | Event::DeviceClassGone(_)
             | Event::Quota(_)
             | Event::QuotaGone(_)
+            | Event::PodGroup(_)
+            | Event::PodGroupGone(_)
+            | Event::PodGroupsHidden(_)
+            | Event::Workload(_)
+            | Event::WorkloadGone(_)
             | Event::Storage(_) => {}
             Event::Synced => self.synced = true,
             Event::ClockOffset(offset) => self.offset_max = self.offset_max.max(Some(*offset)),

@@ -82,7 +82,7 @@ async fn the_gate_is_on_a_path_of_its_own() {
 async fn a_refusal_names_each_field() {
     let spec = json!({
         "schedulerName": "fluxqueue", "containers": [],
-        "schedulingGroup": {"podGroupName": "g"},
+        "workloadRef": {"name": "w", "podGroup": "g"},
         "resourceClaims": [{"name": "c", "resourceClaimName": "c"}],
     });
     let (_, answer) = post(Paths::VALIDATE, review(spec)).await;
@@ -90,7 +90,7 @@ async fn a_refusal_names_each_field() {
     assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(422)));
     let causes = response["status"]["details"]["causes"].as_array().unwrap();
     let fields: Vec<_> = causes.iter().map(|cause| cause["field"].as_str().unwrap()).collect();
-    assert_eq!(fields, ["spec.resourceClaims", "spec.schedulingGroup"]);
+    assert_eq!(fields, ["spec.resourceClaims", "spec.workloadRef"]);
     let message = response["status"]["message"].as_str().unwrap();
     assert!(fields.iter().all(|field| message.contains(field)), "{message}");
 }
@@ -148,7 +148,7 @@ async fn each_question_is_counted_by_its_answer() {
         (Paths::MUTATE_GATED, review(json!({}))),
         (Paths::SUSPEND, review(json!({}))),
         (Paths::VALIDATE, ours(json!({}))),
-        (Paths::VALIDATE, ours(json!({"schedulingGroup": {"podGroupName": "g"}}))),
+        (Paths::VALIDATE, ours(json!({"workloadRef": {"name": "g", "podGroup": "g"}}))),
         (
             Paths::VALIDATE,
             r#"{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}"#.to_owned(),

@@ -72,7 +72,9 @@ fn may_be_suspended(job: &Object<'_>, part: &PodPart<'_>) -> bool {
     // The maker of the Job may act on its suspension. A CronJob does not.
     let is_made_by_others =
         objects::controller(&job.metadata).is_some_and(|kind| kind != "CronJob");
-    if is_kueues || manager != JOB_CONTROLLER || is_made_by_others {
+    // How the pods of such a Job start is not known before there is a PodGroup.
+    let has_group = job.job.scheduling.says_something();
+    if is_kueues || manager != JOB_CONTROLLER || is_made_by_others || has_group {
         return false;
     }
     let parallelism = job.job.parallelism.unwrap_or(1);
@@ -82,7 +84,8 @@ fn may_be_suspended(job: &Object<'_>, part: &PodPart<'_>) -> bool {
     // Other pods of its group may wait for its pods, and so may the owner of another gate.
     let pod = pod_of(Kind::Job, job, part);
     let stands_alone = pod.is_some_and(|pod| {
-        pod.group.is_none() && pod.gates.iter().all(|gate| **gate == *names::GATE)
+        let has_group = pod.group.is_some() || pod.scheduling_group.is_some();
+        !has_group && pod.gates.iter().all(|gate| **gate == *names::GATE)
     });
     (1..=u64::from(GROUP_SIZE_MAX)).contains(&pods) && !has_own_volumes && stands_alone
 }
@@ -168,6 +171,8 @@ mod tests {
             with("/spec/parallelism", json!(0)),
             with("/spec/completions", json!(0)),
             with("/spec/template/metadata", group),
+            with("/spec/template/spec/schedulingGroup", json!({"podGroupName": "g"})),
+            with("/spec/scheduling", json!({"schedulingPolicy": {"basic": {}}})),
             with("/spec/template/spec/volumes", volume),
             with("/spec/template/spec/nodeName", json!("n")),
             with("/spec/template/spec/schedulingGates", json!([{"name": "another's"}])),

@@ -85,49 +85,37 @@ fn faults_that_the_scheduler_refuses_are_refused_with_their_fields() {
 }
 
 #[test]
-fn groups_of_kubernetes_are_refused_where_they_say_something() {
+fn groups_of_kubernetes_are_refused_where_they_are_not_supported() {
     let in_group = |field: Value| pod(json!({}), json!({}), field);
-    let cases = [
-        (
-            json!({"schedulingGroup": {"podGroupName": "ring"}}),
-            "spec.schedulingGroup: PodGroup \"ring\"",
-        ),
-        (
-            json!({"workloadRef": {"name": "ring", "podGroup": "x"}}),
-            "spec.workloadRef: Workload \"ring\"",
-        ),
-    ];
-    for (field, expected) in cases {
-        let found = problems("Pod", in_group(field.clone()));
-        assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
-        let template = json!({"metadata": {}, "spec": {"template": in_group(field)}});
-        let found = problems("Job", template);
-        let expected = format!("spec.template.{expected}");
-        assert!(found.len() == 1 && found[0].starts_with(&expected), "{found:?}");
-    }
-    // Only the Job of a pod tells its group, and admission does not read the Job.
-    let mut of_job = in_group(json!({"schedulingGroup": {"podGroupName": "job-group"}}));
-    let group = json!({
-        "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "name": "g", "uid": "g",
-    });
-    let owner = json!({
-        "apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": true,
-    });
-    of_job["metadata"]["ownerReferences"] = json!([group, owner]);
-    assert_eq!(problems("Pod", of_job), [""; 0]);
+    let workload = in_group(json!({"workloadRef": {"name": "ring", "podGroup": "x"}}));
+    let expected = "spec.workloadRef: Workload \"ring\"";
+    let found = problems("Pod", workload.clone());
+    assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
+    let found = problems("Job", json!({"metadata": {}, "spec": {"template": workload}}));
+    let expected = format!("spec.template.{expected}");
+    assert!(found.len() == 1 && found[0].starts_with(&expected), "{found:?}");
+    // Admission does not read the group.
+    let group = in_group(json!({"schedulingGroup": {"podGroupName": "ring"}}));
+    assert_eq!(problems("Pod", group.clone()), [""; 0]);
+    let template = json!({"metadata": {}, "spec": {"template": group}});
+    assert_eq!(problems("Job", template), [""; 0]);
 
     let job = |scheduling: Value| {
         let template = in_group(json!({}));
         json!({"metadata": {}, "spec": {"scheduling": scheduling, "template": template}})
     };
-    for harmless in [json!({"disruptionMode": {"all": {}}}), json!({"resourceClaims": []})] {
-        assert_eq!(problems("Job", job(harmless)), [""; 0]);
+    for fine in [
+        json!({"disruptionMode": {"all": {}}, "resourceClaims": []}),
+        json!({"schedulingPolicy": {"gang": {"minCount": 2}}}),
+        json!({"schedulingConstraints": {"topology": [{"key": "example.com/rack"}]}}),
+    ] {
+        assert_eq!(problems("Job", job(fine)), [""; 0]);
     }
-    let policy = job(json!({"schedulingPolicy": {"basic": {}}}));
-    let found = problems("Job", policy.clone());
-    let expected = "spec.scheduling.schedulingPolicy: ";
+    let claims = job(json!({"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}));
+    let found = problems("Job", claims.clone());
+    let expected = "spec.scheduling.resourceClaims: ";
     assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
-    let found = problems("CronJob", json!({"metadata": {}, "spec": {"jobTemplate": policy}}));
+    let found = problems("CronJob", json!({"metadata": {}, "spec": {"jobTemplate": claims}}));
     let expected = format!("spec.jobTemplate.{expected}");
     assert!(found.len() == 1 && found[0].starts_with(&expected), "{found:?}");
 }

@@ -15,10 +15,10 @@ use crate::metadata::{self, InvalidObject};
 use crate::object::OwnerKind;
 use crate::object::{ObjectRef, Owner};
 use crate::pod::GroupLabels;
-use crate::scheduling_group;
+use crate::scheduling_group::{self, JobGroup};
 use crate::shape::ShapeInterner;
 use crate::suspension;
-use crate::suspension::Suspension;
+use crate::suspension::{Suspension, SuspensionPhase};
 use crate::time::Time;
 use crate::unsupported::Unsupported;
 use crate::walltime;
@@ -74,6 +74,8 @@ pub struct Controller {
     pub exclusive: Result<Option<bool>, Unsupported>,
     /// The part of a Job about Kubernetes' own groups for which it is refused.
     pub scheduling: Option<Unsupported>,
+    /// The statement of a Job about the group that its pods name.
+    pub said_of_group: JobGroup,
     /// The state of Fluxqueue's suspension, of a Job that it has had suspended and that has not
     /// ended.
     pub suspension: Option<Suspension>,
@@ -124,6 +126,8 @@ impl Controller {
         let controller = elastic(OwnerKind::Job, "Job", (&job.metadata, template), 0)?;
         let suspension =
             if finished { None } else { Suspension::of_job(job, &controller.id, shapes) };
+        let phase = suspension.as_ref().map(|suspension| &suspension.phase);
+        let is_to_wait = matches!(phase, Some(SuspensionPhase::Marked { .. }));
         Ok(Controller {
             wants,
             suspension,
@@ -136,7 +140,8 @@ impl Controller {
             failed: has("Failed") || has("FailureTarget"),
             deadline,
             deadline_secs: deadline_secs.and_then(|seconds| u64::try_from(seconds).ok()),
-            scheduling: scheduling_group::of_job(job),
+            scheduling: scheduling_group::of_job(job, is_to_wait),
+            said_of_group: scheduling_group::said_by(job),
             ..controller
         })
     }
@@ -200,6 +205,7 @@ fn elastic(
         levels: levels::of_object(metadata),
         exclusive: exclusive::of_object(metadata),
         scheduling: None,
+        said_of_group: JobGroup::Unsaid,
         suspension: None,
     })
 }

@@ -44,6 +44,7 @@ pub use quota::{Left, Quota};
 pub use refusal::Refusal;
 pub use resources::{ResourceName, Resources};
 pub use role::SaidRole;
+pub use scheduling_group::{JobGroup, NamedGroup};
 pub use shape::{SHAPES_MAX, Shape, ShapeInterner};
 pub use suspension::{Suspension, SuspensionPhase};
 pub use time::Time;

@@ -4,6 +4,7 @@ use crate::ids::NodeName;
 use crate::levels::LevelRules;
 use crate::metadata;
 use crate::object::{ObjectRef, Owner, OwnerKind};
+use crate::scheduling_group::NamedGroup;
 use crate::shape::Shape;
 use crate::storage::PodClaim;
 use crate::time::Time;
@@ -36,9 +37,8 @@ pub struct Pod {
     /// The group labels of the seeds, if it carries a pair of them (a group name without a size is
     /// no group).
     pub group: Option<GroupLabels>,
-    /// The PodGroup that `spec.schedulingGroup` names, of a pod that a Job made: whether the pod is
-    /// refused for that is up to the Job.
-    pub scheduling_group: Option<Arc<str>>,
+    /// The PodGroup that `spec.schedulingGroup` names.
+    pub scheduling_group: Option<NamedGroup>,
     /// `batch.kubernetes.io/job-completion-index`.
     pub completion_index: Option<u32>,
     /// `spec.priority` as resolved by the API server; 0 if absent.
@@ -65,6 +65,8 @@ pub struct Pod {
     pub claims: Vec<PodClaim>,
     /// The time for which it takes its resources.
     pub lifetime: Lifetime,
+    /// True if the pod states that time, by an annotation or a deadline.
+    pub states_lifetime: bool,
     /// The time that it may take to stop on request, in seconds.
     pub grace_secs: u64,
     /// Required constraints that Fluxqueue does not honour: the pod is refused, and the first of
@@ -153,6 +155,7 @@ impl Pod {
             exclusive: None,
             claims: Vec::new(),
             lifetime: Lifetime::Eventually,
+            states_lifetime: false,
             grace_secs: 0,
             unsupported: Vec::new(),
             soft_ignored: Vec::new(),

@@ -18,7 +18,7 @@ use crate::levels;
 use crate::metadata::{self, InvalidObject};
 use crate::pod::{Phase, Pod, ScheduledCondition};
 use crate::requests;
-use crate::scheduling_group;
+use crate::scheduling_group::{self, NamedGroup};
 use crate::shape::Shape;
 use crate::shape::ShapeInterner;
 use crate::storage;
@@ -89,13 +89,12 @@ impl Pod {
         let requests = requests::of_pod(pod);
         let owner = metadata::owner(meta);
         let mut unsupported = unsupported::required(spec);
-        let group_of_kubernetes =
-            scheduling_group::of_pod(spec, owner.as_ref()).unwrap_or_else(|refused| {
-                unsupported.push(refused);
-                None
-            });
+        let group_of_kubernetes = scheduling_group::of_pod(spec, meta).unwrap_or_else(|refused| {
+            unsupported.push(refused);
+            None
+        });
         unsupported.extend(requests.problems);
-        let lifetime = lifetime(pod, spec, &mut unsupported);
+        let (lifetime, states_lifetime) = lifetime(pod, spec, &mut unsupported);
         let levels = levels::of_object(meta).unwrap_or_else(|wrong| {
             unsupported.push(wrong);
             None
@@ -104,7 +103,10 @@ impl Pod {
             unsupported.push(wrong);
             None
         });
-        let labels: metadata::Labels = metadata::sorted(meta.labels.as_ref()).collect();
+        // The label of the group sorts before all others.
+        let of_group = group_of_kubernetes.as_ref().map(NamedGroup::label);
+        let labels: metadata::Labels =
+            of_group.into_iter().chain(metadata::sorted(meta.labels.as_ref())).collect();
         let constraints = constraints::of_spec(spec, &id.key.namespace, &labels);
 
         let waits = spec.node_name.as_deref().is_none_or(str::is_empty);
@@ -140,6 +142,7 @@ impl Pod {
             exclusive,
             claims: storage::claims_of(spec, &id.key.name),
             lifetime,
+            states_lifetime,
             grace_secs: grace_secs(spec),
             unsupported,
             soft_ignored: Vec::new(),
@@ -206,10 +209,10 @@ fn disruption(status: &PodStatus) -> Option<Phase> {
 }
 
 /// Returns how long the pod takes its resources: by its annotation, else its deadline, else its
-/// restart policy.
-fn lifetime(pod: &KubePod, spec: &PodSpec, unsupported: &mut Vec<Unsupported>) -> Lifetime {
+/// restart policy; and true if the pod states that, by one of the first two.
+fn lifetime(pod: &KubePod, spec: &PodSpec, unsupported: &mut Vec<Unsupported>) -> (Lifetime, bool) {
     match walltime::of_object(&pod.metadata) {
-        Some(Ok(lifetime)) => return lifetime,
+        Some(Ok(lifetime)) => return (lifetime, true),
         Some(Err(message)) => {
             let field = format!("metadata.annotations[{}]", fluxqueue_api::names::WALLTIME);
             unsupported.push(Unsupported { field, message });
@@ -218,9 +221,9 @@ fn lifetime(pod: &KubePod, spec: &PodSpec, unsupported: &mut Vec<Unsupported>) -
     }
     let deadline = spec.active_deadline_seconds.and_then(|seconds| u64::try_from(seconds).ok());
     match (deadline, spec.restart_policy.as_deref()) {
-        (Some(seconds), _) => Lifetime::Seconds(seconds),
-        (None, Some("Never" | "OnFailure")) => Lifetime::Eventually,
-        (None, _) => Lifetime::Endless,
+        (Some(seconds), _) => (Lifetime::Seconds(seconds), true),
+        (None, Some("Never" | "OnFailure")) => (Lifetime::Eventually, false),
+        (None, _) => (Lifetime::Endless, false),
     }
 }
 

@@ -254,7 +254,7 @@ fn unsupported_requirements_are_named() {
         "resourceClaims": [{"name": "gpu"}],
         "schedulingGroup": {"podGroupName": "g"},
     }}));
-    assert_eq!(fields(&read.unsupported), ["spec.resourceClaims", "spec.schedulingGroup",]);
+    assert_eq!(fields(&read.unsupported), ["spec.resourceClaims"]);
     let constraints = &read.shape.constraints;
     assert_eq!((constraints.near.len(), constraints.repels.len()), (1, 1));
     assert_eq!((constraints.spreads.len(), constraints.preferred_spreads.len()), (1, 1));

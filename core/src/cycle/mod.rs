@@ -119,8 +119,14 @@ impl Core {
         match event {
             Event::Node(node) => self.nodes().node(&node),
             Event::NodeGone(name, uid) => self.nodes().node_gone(&name, &uid),
-            Event::Pod(pod) => self.members().pod(pod)?,
-            Event::PodGone(pod) => self.members().pod_gone(&pod)?,
+            Event::Pod(pod) => {
+                self.members().note_group_of(&pod);
+                self.members().pod(pod)?;
+            }
+            Event::PodGone(pod) => {
+                self.members().forget_group_of(&pod.uid);
+                self.members().pod_gone(&pod)?;
+            }
             Event::Controller(made_by) => self.controller(made_by),
             Event::ControllerGone(uid) => self.controller_gone(&uid),
             Event::FluxJob(object) => self.recording().flux_job(object)?,
@@ -131,6 +137,14 @@ impl Core {
             Event::PriorityClassGone(name) => self.recovery().priority_class_gone(&name),
             Event::DeviceClass(class) => self.nodes().device_class(class),
             Event::DeviceClassGone(name) => self.nodes().device_class_gone(&name),
+            Event::PodGroup(group) => self.members().pod_group(group),
+            Event::PodGroupGone(group) => self.members().pod_group_gone(&group),
+            Event::PodGroupsHidden(why) => self.members().pod_groups_hidden(why),
+            Event::Workload(workload) => {
+                let key = workload.id.key.clone();
+                self.members().group_workload(&key, Some(workload));
+            }
+            Event::WorkloadGone(workload) => self.members().group_workload(&workload.key, None),
             Event::Queue(queue) => self.queue_object(&queue),
             Event::QueueGone(name) => self.queue_object_gone(&name),
             Event::Namespace(namespace) => {
@@ -343,6 +357,7 @@ impl Core {
             }
             Timer::Unsettled => self.walks.settles |= self.walks.unsettled > 0,
             Timer::Positions => self.telling().note_positions()?,
+            Timer::PodGroup(key) => self.members().notices().tell_of_group(&key),
             Timer::Queues => self.queueing().note_queues(),
             Timer::Overdue(uid) => self.promise_keeping().note_overdue(&uid),
             Timer::Promises => self.promise_keeping().keep_promises(),

@@ -67,6 +67,10 @@ impl Core {
             (Some(InFlight::Queue(name, uid, status)), Outcome::Write(outcome)) => {
                 self.queueing().queue_status_done(&name, &uid, *status, &outcome);
             }
+            (Some(InFlight::GroupCondition(key, uid, condition)), Outcome::Write(outcome)) => {
+                let mut members = self.members();
+                members.notices().group_condition_written(&key, &uid, *condition, &outcome);
+            }
             (None, _) => {}
             (Some(about), outcome) => {
                 tracing::error!(?about, ?outcome, "an outcome of another kind than its action");

@@ -186,6 +186,7 @@ impl Core {
         stage.queues = self.queues.clone();
         stage.reporting.reported = self.reporting.reported.clone();
         stage.jobs.classes = self.jobs.classes.clone();
+        stage.jobs.controllers.groups = self.jobs.controllers.groups.without_pods();
         stage.jobs.index.next = self.jobs.index.next;
         Some(Preview { projection, stage, waiting: self.waiting() })
     }

@@ -7,10 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::jobs::pod_groups::PodGroups;
 use fluxqueue_machine::table::Table;
 use fluxqueue_workload::{Controller, ObjectKey, Owner, OwnerKind, Pod, Uid};
 
-/// All Jobs, ReplicaSets, Deployments and StatefulSets that were seen and are not known to be gone.
+/// All Jobs, ReplicaSets, Deployments and StatefulSets that were seen and are not known to be gone;
+/// and all PodGroups, which say how the pods start that such objects, or others, have made.
 #[derive(Default)]
 pub(crate) struct Controllers {
     /// The objects by their uids, in no order.
@@ -18,6 +20,8 @@ pub(crate) struct Controllers {
     /// The objects with a group in their pod templates, by that group. They make members of the
     /// group; an object that has made none yet is listed too.
     makers_of: BTreeMap<ObjectKey, BTreeSet<Uid>>,
+    /// The PodGroups that pods name.
+    pub groups: PodGroups,
 }
 
 /// The object that made another one, as far as that is known.

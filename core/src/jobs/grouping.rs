@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use crate::jobs::controllers::{Controllers, MadeBy};
 use crate::jobs::job::{Identity, Job, Style};
 use crate::jobs::member::Member;
+use crate::jobs::pod_groups::{Grouped, key_of};
 use fluxqueue_workload::{Controller, ObjectKey, Owner, OwnerKind, Pod, Time, Uid};
 
 /// The job that a pod is a part of.
@@ -38,9 +39,10 @@ pub(crate) enum StartSize {
 /// Finds the job that a pod is a part of; `None` while the object that made the pod has not been
 /// seen.
 ///
-/// The first of these that applies: its group label with a size, its Job, its Deployment,
-/// ReplicaSet or StatefulSet, the pod itself. A pod with an owner reference that is not true has no
-/// maker.
+/// The first of these that applies: its PodGroup, if that starts its pods together or has not been
+/// seen; its group label with a size; its Job, unless its PodGroup starts pod by pod; its
+/// Deployment, ReplicaSet or StatefulSet; the pod itself. A pod with an owner reference that is not
+/// true has no maker.
 pub(crate) fn belonging(pod: &Pod, controllers: &Controllers, orphan: bool) -> Option<Belonging> {
     let namespace = &pod.id.key.namespace;
     let alone = || Belonging {
@@ -53,6 +55,17 @@ pub(crate) fn belonging(pod: &Pod, controllers: &Controllers, orphan: bool) -> O
     let made_by = controllers.maker(pod);
     if matches!(made_by, MadeBy::Unseen(_)) && !orphan {
         return None;
+    }
+    let grouped = controllers.groups.grouped(pod, made_by.known().map(|made_by| &**made_by));
+    let named = pod.scheduling_group.as_ref();
+    if let Some(named) = named.filter(|_| matches!(grouped, Grouped::Together | Grouped::Unseen)) {
+        return Some(Belonging {
+            identity: Identity::PodGroup(key_of(pod, named), named.uid.clone()),
+            kind: WorkloadKind::PodGroup,
+            style: Style::Gang,
+            name: Arc::clone(&named.name),
+            uid: pod.id.uid.clone(),
+        });
     }
     if let Some(group) = &pod.group {
         return Some(Belonging {
@@ -67,6 +80,9 @@ pub(crate) fn belonging(pod: &Pod, controllers: &Controllers, orphan: bool) -> O
         });
     }
     let (Some(owner), Some(made_by)) = (&pod.owner, made_by.known()) else { return Some(alone()) };
+    if grouped == Grouped::PodByPod && made_by.kind == OwnerKind::Job {
+        return Some(alone());
+    }
     let top = deployment_of(made_by, controllers).unwrap_or(owner);
     Some(of_owner(namespace, top).unwrap_or_else(alone))
 }
@@ -177,6 +193,9 @@ pub(crate) struct Start<'a> {
     /// The number of pods that the objects of a group can have; `None` if it is not bounded (bare
     /// pods).
     pub capacity: Option<Capacity>,
+    /// The number of pods of a PodGroup without which none of them starts; `None` if that is not
+    /// known.
+    pub min_count: Option<u32>,
     /// How long a group waits for objects that are not known yet: several objects may make its
     /// pods, and they do not appear at the same instant.
     pub grace_secs: u64,
@@ -201,6 +220,10 @@ impl Start<'_> {
                 }
                 None => StartSize::None,
             },
+            // The pods that are there still need each other, even if too many have succeeded.
+            Identity::PodGroup(..) => self.min_count.map_or(StartSize::None, |min_count| {
+                StartSize::Pods(min_count.saturating_sub(self.job.pods.succeeded).max(1) as usize)
+            }),
             Identity::Group(_) => {
                 group_size(members).map_or(StartSize::None, |asked| self.group_size(asked))
             }

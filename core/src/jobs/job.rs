@@ -32,11 +32,20 @@ const SAME_START_MICROS: u64 = 1_000_000;
 pub(crate) enum Identity {
     /// The pods carry the same group label, in one namespace.
     Group(ObjectKey),
+    /// The pods name the same PodGroup, and the same uid of it or none.
+    PodGroup(ObjectKey, Option<Uid>),
     /// The same object makes the pods: a Job, Deployment, ReplicaSet or StatefulSet of this
     /// namespace and uid.
     Controller(Arc<str>, Uid),
     /// The pod is a job by itself.
     Pod(Uid),
+}
+
+impl Identity {
+    /// True if pods say of themselves that they belong together: by their labels, or by a PodGroup.
+    pub(crate) fn is_group(&self) -> bool {
+        matches!(self, Identity::Group(_) | Identity::PodGroup(..))
+    }
 }
 
 /// How the pods of a job start.

@@ -14,6 +14,7 @@ pub(crate) mod lifecycle;
 pub(crate) mod member;
 pub(crate) mod nomination;
 pub(crate) mod order;
+pub(crate) mod pod_groups;
 pub(crate) mod quotas;
 pub(crate) mod registry;
 pub(crate) mod releases;

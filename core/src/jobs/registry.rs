@@ -125,7 +125,7 @@ impl Jobs {
         let job = self.all.known_mut(&id)?;
         let Some(owner) = made_by.uid() else { return Ok(()) };
         job.pods.makers.insert(owner.clone());
-        if !matches!(job.workload.identity, Identity::Group(_)) || job.is_finished() {
+        if !job.workload.identity.is_group() || job.is_finished() {
             return Ok(());
         }
         let deployment =
@@ -339,7 +339,9 @@ impl Jobs {
         let stopping_secs = if is_followed { STOPPING_SECS_MAX } else { 0 };
         let capacity = self.capacity(job, &remaining);
         let controllers = &self.controllers;
-        Start { job, controllers, capacity, grace_secs, stopping_secs, now }.size(&remaining)
+        let min_count = controllers.groups.min_count(&job.workload.identity);
+        Start { job, controllers, capacity, min_count, grace_secs, stopping_secs, now }
+            .size(&remaining)
     }
 
     /// Returns how many pods the objects of a group can have at once, by their specs; `None` if a
@@ -396,7 +398,7 @@ impl Jobs {
             Identity::Controller(namespace, uid) => {
                 self.controllers.get(namespace, uid).is_some_and(|made_by| !made_by.deleting)
             }
-            Identity::Group(_) | Identity::Pod(_) => true,
+            Identity::Group(_) | Identity::PodGroup(..) | Identity::Pod(_) => true,
         };
         is_there && self.to_run(job).next().is_some()
     }
@@ -462,7 +464,7 @@ impl Jobs {
                 ) as usize,
                 None => self.counted(job).len(),
             },
-            Identity::Group(_) => {
+            Identity::Group(_) | Identity::PodGroup(..) => {
                 let live = self.counted(job).len();
                 if job.life.is_placed() {
                     live.max(job.start.retained.len() + live)

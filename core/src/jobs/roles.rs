@@ -3,7 +3,7 @@
 //! one role.
 
 use crate::jobs::grouping;
-use crate::jobs::job::{Identity, Job};
+use crate::jobs::job::Job;
 use crate::jobs::registry::Jobs;
 use fluxqueue_machine::ledger::Role;
 use fluxqueue_workload::levels::RuleScope;
@@ -18,7 +18,7 @@ pub(crate) fn role(jobs: &Jobs, job: &Job, pod: &Pod) -> Option<Role> {
     }
     let made_by = jobs.controllers.maker(pod);
     let owner = made_by.uid()?;
-    if job.pods.makers.len() < 2 || !matches!(job.workload.identity, Identity::Group(_)) {
+    if job.pods.makers.len() < 2 || !job.workload.identity.is_group() {
         return Some(Role::Only);
     }
     // The ReplicaSets of a Deployment form one role.

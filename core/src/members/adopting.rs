@@ -2,7 +2,7 @@
 
 use fluxqueue_api::{ConditionType, FluxJob, Overrides, WorkloadKind, text};
 
-use crate::jobs::job::{Identity, Style};
+use crate::jobs::job::Style;
 use crate::jobs::lifecycle::End;
 use crate::parts::Members;
 use crate::records::reference;
@@ -45,7 +45,7 @@ impl Members<'_> {
             // After the end, the number on record is the only one.
             job.start.size = usize::try_from(status.total).unwrap_or(0);
         }
-        if matches!(job.workload.identity, Identity::Group(_)) && status.placement.is_empty() {
+        if job.workload.identity.is_group() && status.placement.is_empty() {
             // The start size of a group is not computed while its pods are refused.
             job.start.size = usize::try_from(status.total).unwrap_or(0);
         }

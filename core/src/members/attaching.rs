@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{ConditionType, FluxJob, WorkloadKind, names};
+use fluxqueue_api::{ConditionType, FluxJob, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::jobs::awaiting_owner::AwaitingPod;
@@ -13,6 +13,7 @@ use crate::jobs::job::{InQueue, Job, JobPods, JobStart, Style, Told, Wait, Workl
 use crate::jobs::lifecycle::{End, Lifecycle};
 use crate::jobs::member::Member;
 use crate::jobs::order::PodOrder;
+use crate::jobs::pod_groups::Grouped;
 use crate::jobs::stage::Stage;
 use crate::jobs::suspended::Suspended;
 use crate::occupancy::Foreign;
@@ -46,6 +47,7 @@ impl Members<'_> {
         if let Some(stand_in) = self.occupancy.foreign.remove(&pod.id.uid) {
             self.slots().free_allocations(stand_in.allocation);
         }
+        let pod = self.jobs.controllers.groups.with_topology(pod);
         self.occupancy.by_node.list(&pod);
         let left_behind = if orphan { self.left_behind(&pod) } else { None };
         let Some(belonging) =
@@ -126,8 +128,9 @@ impl Members<'_> {
     /// up its time. Running pods stay one job, as they were before their controller went.
     fn left_behind(&self, pod: &Pod) -> Option<Belonging> {
         let MadeBy::Unseen(owner) = self.jobs.controllers.maker(pod) else { return None };
-        let belonging =
-            grouping::of_owner(&pod.id.key.namespace, owner).filter(|_| pod.group.is_none())?;
+        let is_of_gang = self.jobs.controllers.groups.grouped(pod, None) == Grouped::Together;
+        let belonging = grouping::of_owner(&pod.id.key.namespace, owner)
+            .filter(|_| pod.group.is_none() && !is_of_gang)?;
         let key = self.record_key(pod, &belonging);
         let is_known = self.jobs.index.by_identity.contains_key(&belonging.identity)
             || self.records.get(&key).is_some();
@@ -141,7 +144,7 @@ impl Members<'_> {
         if let Some(id) = self.jobs.index.by_identity.get(&belonging.identity) {
             let id = *id;
             // Several objects may make a group: its record goes with the last of them.
-            if belonging.kind == WorkloadKind::Group {
+            if belonging.kind.is_group() {
                 let more = grouping::owners(pod, belonging, &self.jobs.controllers);
                 if let Some(job) = self.jobs.all.get_mut(&id) {
                     for owner in more {
@@ -163,7 +166,7 @@ impl Members<'_> {
     /// that clock has been set back since, there may be none; then the pod belongs to the last one,
     /// unless a new group is there.
     fn ended_group_of(&mut self, pod: &Arc<Pod>, belonging: &Belonging) -> Option<JobId> {
-        if belonging.kind != WorkloadKind::Group || !pod.phase.is_terminal() {
+        if !belonging.kind.is_group() || !pod.phase.is_terminal() {
             return None;
         }
         let ended = |object: &FluxJob| {
@@ -171,7 +174,7 @@ impl Members<'_> {
             let end = End::on_record(status)?;
             Some((completion_of(object)?, end))
         };
-        let records = || self.records.of_group(&pod.id.key.namespace, &belonging.name);
+        let records = || self.records.of_group(&belonging.identity);
         let all =
             || records().filter_map(|(key, object)| ended(object).map(|(at, end)| (at, end, key)));
         let next = all().filter(|(at, ..)| *at >= pod.created).min_by_key(|(at, ..)| *at);
@@ -244,14 +247,13 @@ impl Members<'_> {
     /// has not ended, if there is one.
     fn record_key(&self, pod: &Pod, belonging: &Belonging) -> ObjectKey {
         let namespace = &pod.id.key.namespace;
-        if belonging.kind == WorkloadKind::Group {
-            let known =
-                self.records.of_group(namespace, &belonging.name).filter(|(key, object)| {
-                    object.metadata.deletion_timestamp.is_none()
-                        && completion_of(object).is_none()
-                        && !self.jobs.index.by_key.contains_key(key)
-                        && !self.records.is_being_removed(key)
-                });
+        if belonging.kind.is_group() {
+            let known = self.records.of_group(&belonging.identity).filter(|(key, object)| {
+                object.metadata.deletion_timestamp.is_none()
+                    && completion_of(object).is_none()
+                    && !self.jobs.index.by_key.contains_key(key)
+                    && !self.records.is_being_removed(key)
+            });
             // A group that has begun is preferred: its running pods are recorded there.
             let known = known.max_by_key(|(_, object)| {
                 let status = object.status.as_ref();

@@ -2,6 +2,7 @@
 
 pub(crate) mod adopting;
 pub(crate) mod attaching;
+pub(crate) mod pod_groups;
 pub(crate) mod strays;
 
 use std::sync::Arc;
@@ -51,6 +52,7 @@ impl Members<'_> {
         }
         let pod = self.sight().refused_by_machine(pod);
         if self.jobs.members.contains_key(&pod.id.uid) {
+            let pod = self.jobs.controllers.groups.with_topology(pod);
             self.member_changed(pod)?;
         } else {
             self.new_member(pod)?;
@@ -152,7 +154,7 @@ impl Members<'_> {
             .join(", ")
     }
 
-    fn member_changed(&mut self, pod: Arc<Pod>) -> Sound {
+    pub(crate) fn member_changed(&mut self, pod: Arc<Pod>) -> Sound {
         let uid = pod.id.uid.clone();
         let member = self.jobs.members.known_mut(&uid)?;
         let old = std::mem::replace(&mut member.pod, Arc::clone(&pod));
@@ -217,7 +219,9 @@ impl Members<'_> {
         }
         let is_waiting =
             self.jobs.members.get(&uid).is_some_and(|member| member.stage.is_waiting());
-        if is_waiting && (old.group != pod.group || old.owner != pod.owner) {
+        let parts =
+            |pod: &Pod| (pod.group.clone(), pod.owner.clone(), pod.scheduling_group.clone());
+        if is_waiting && parts(&old) != parts(&pod) {
             // The pod may be a part of another job now.
             self.regroup(&uid)?;
         }
@@ -253,6 +257,7 @@ fn asks_otherwise(old: &Pod, new: &Pod) -> bool {
         exclusive,
         claims,
         lifetime,
+        states_lifetime,
         grace_secs,
         unsupported,
         soft_ignored,
@@ -264,8 +269,8 @@ fn asks_otherwise(old: &Pod, new: &Pod) -> bool {
         != (gates, owner, group, scheduling_group, *completion_index)
         || (old.priority, &old.labels, &old.shape, &old.levels)
             != (*priority, labels, shape, levels)
-        || (old.exclusive, &old.claims, old.lifetime, old.grace_secs)
-            != (*exclusive, claims, *lifetime, *grace_secs)
+        || (old.exclusive, &old.claims, old.lifetime, old.states_lifetime, old.grace_secs)
+            != (*exclusive, claims, *lifetime, *states_lifetime, *grace_secs)
         || (&old.unsupported, &old.soft_ignored) != (unsupported, soft_ignored)
 }
 

@@ -1,6 +1,7 @@
 //! Conditions and Events for pods and jobs.
 
 pub(crate) mod changes;
+pub(crate) mod group_conditions;
 pub(crate) mod warnings;
 
 use std::sync::Arc;

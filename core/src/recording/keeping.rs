@@ -30,9 +30,12 @@ impl Recording<'_> {
         self.agenda.dirty.insert(id);
         let job = self.jobs.all.known(&id)?;
         let due = self.kept_until(job);
-        // A group of bare pods has no owner that takes its FluxJob along.
-        let over =
-            self.clock.now >= due || (job.workload.owners.is_empty() && job.pods.all.is_empty());
+        // A group of bare pods has no owner that takes its FluxJob along; and the pods that waited
+        // for a PodGroup may turn out to start one by one.
+        let has_gone_elsewhere =
+            job.workload.kind == WorkloadKind::PodGroup && job.start.at.is_none();
+        let over = self.clock.now >= due
+            || (job.pods.all.is_empty() && (job.workload.owners.is_empty() || has_gone_elsewhere));
         let retry_at = job.record.setbacks.retry_at;
         match &job.record.stored {
             Stored::Present { .. } if over && retry_at > self.clock.now => {

@@ -70,6 +70,7 @@ impl Recording<'_> {
         let (mut dirty, mut called, mut owed) =
             (std::mem::take(&mut self.agenda.dirty), BTreeSet::new(), None);
         while let Some(id) = dirty.pop_first() {
+            self.notices().consider_group_of(id);
             let done = self.write_record(id, &mut owed);
             self.agenda.heed(done);
             // One rewrite is enough, however many jobs come to wait for the record.

@@ -15,6 +15,7 @@ use fluxqueue_api::{FluxJob, WorkloadKind, WorkloadRef, names};
 use fluxqueue_workload::{ObjectKey, ObjectRef, Uid};
 
 use crate::action::ActionId;
+use crate::jobs::job::Identity;
 use crate::records::on_record::OnRecord;
 use crate::records::stored::is_old_news;
 
@@ -113,27 +114,48 @@ impl Records {
         self.all.keys()
     }
 
-    /// Returns the FluxJobs of the groups of this name: more than one if the name was used again.
+    /// Returns the FluxJobs of the groups of this identity: more than one if the name was used
+    /// again.
     pub(crate) fn of_group(
         &self,
-        namespace: &Arc<str>,
-        name: &Arc<str>,
+        identity: &Identity,
     ) -> impl Iterator<Item = (&ObjectKey, &FluxJob)> {
-        let keys = self.of_groups.get(&ObjectKey::new(Arc::clone(namespace), Arc::clone(name)));
+        let group = match identity {
+            Identity::Group(key) => Some(key.clone()),
+            Identity::PodGroup(key, uid) => Some(of_pod_group(&key.namespace, &key.name, uid)),
+            Identity::Controller(..) | Identity::Pod(_) => None,
+        };
+        let keys = group.and_then(|group| self.of_groups.get(&group));
         keys.into_iter().flatten().filter_map(|key| Some((key, &**self.all.get(key)?)))
     }
 }
 
+/// Returns the group of a FluxJob. That of a PodGroup by name alone is named after a pod of it, as
+/// the FluxJob is.
 fn group_of(key: &ObjectKey, object: &FluxJob) -> Option<ObjectKey> {
-    let is_group = object.spec.workload_ref.kind == WorkloadKind::Group;
-    is_group.then(|| ObjectKey::new(Arc::clone(&key.namespace), &*object.spec.workload_ref.name))
+    let WorkloadRef { kind, name, uid, .. } = &object.spec.workload_ref;
+    match kind {
+        WorkloadKind::Group => Some(ObjectKey::new(Arc::clone(&key.namespace), name.as_str())),
+        WorkloadKind::PodGroup => {
+            let is_by_name = names::fluxjob_name(name, *kind, uid) == *key.name;
+            let uid = (!is_by_name).then(|| Uid::from(uid.as_str()));
+            Some(of_pod_group(&key.namespace, name, &uid))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the key of a PodGroup among the groups: no name of a group has a slash.
+fn of_pod_group(namespace: &Arc<str>, name: &str, uid: &Option<Uid>) -> ObjectKey {
+    let uid = uid.as_deref().unwrap_or_default();
+    ObjectKey::new(Arc::clone(namespace), format!("{uid}/{name}"))
 }
 
 /// True if a FluxJob has the name of the record of its workload. Any other FluxJob is no job's
 /// record, even if it claims to be. The record of a group may be named after a pod that is gone.
 pub(crate) fn is_of_its_workload(object: &FluxJob, key: &ObjectKey) -> bool {
     let WorkloadRef { kind, name, uid, .. } = &object.spec.workload_ref;
-    *kind == WorkloadKind::Group || names::fluxjob_name(name, *kind, uid) == *key.name
+    kind.is_group() || names::fluxjob_name(name, *kind, uid) == *key.name
 }
 
 /// Returns the name and uid of a FluxJob.

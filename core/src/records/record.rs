@@ -69,21 +69,21 @@ impl Snapshot<'_> {
     /// Returns the FluxJob, without its status.
     pub(crate) fn object(&self) -> FluxJob {
         let job = self.job;
+        let uid = match &job.workload.identity {
+            Identity::PodGroup(_, Some(uid)) => uid,
+            _ => &job.workload.uid,
+        };
         let workload_ref = WorkloadRef {
             api_version: api_version(job.workload.kind).map(str::to_owned),
             kind: job.workload.kind,
             name: job.workload.name.to_string(),
-            uid: job.workload.uid.to_string(),
+            uid: uid.to_string(),
         };
         FluxJob {
             metadata: ObjectMeta {
                 name: Some(job.key.name.to_string()),
                 namespace: Some(job.key.namespace.to_string()),
-                labels: Some(names::fluxjob_labels(
-                    job.workload.kind,
-                    &job.workload.name,
-                    &job.workload.uid,
-                )),
+                labels: Some(names::fluxjob_labels(job.workload.kind, &job.workload.name, uid)),
                 owner_references: (!job.workload.owners.is_empty())
                     .then(|| job.workload.owners.clone()),
                 ..ObjectMeta::default()
@@ -227,6 +227,7 @@ impl Snapshot<'_> {
             (Identity::Group(_), _) if pod_sets.len() == 1 => {
                 grouping::group_size(&self.live).map(number)
             }
+            (Identity::PodGroup(..), _) if pod_sets.len() == 1 => Some(number(self.job.start.size)),
             _ => None,
         };
         let set = |(at, (shape, count)): (usize, &(&Arc<Shape>, usize))| PodSet {
@@ -425,6 +426,7 @@ fn api_version(kind: WorkloadKind) -> Option<&'static str> {
         WorkloadKind::Deployment | WorkloadKind::ReplicaSet | WorkloadKind::StatefulSet => {
             Some("apps/v1")
         }
+        WorkloadKind::PodGroup => Some("scheduling.k8s.io/v1beta1"),
         WorkloadKind::Group => None,
     }
 }

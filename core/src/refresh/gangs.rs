@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{DegradedReason, names};
 
-use crate::jobs::job::{Identity, Job, Style};
+use crate::jobs::job::{Job, Style};
 use crate::jobs::lifecycle::Lifecycle;
 use crate::jobs::setbacks::{Setback, Setbacks};
 use crate::jobs::stalled::{Stall, StallCause, Stalled};
@@ -84,8 +84,7 @@ impl Refresh<'_> {
         let job = self.jobs.all.known(&id)?;
         let bound = self.jobs.remaining(job).iter().filter(|member| member.is_bound()).count();
         // A pod that has ended since was bound too. A Job may also want fewer pods by now.
-        let (wanted, is_group) =
-            (self.jobs.wanted(job), matches!(job.workload.identity, Identity::Group(_)));
+        let (wanted, is_group) = (self.jobs.wanted(job), job.workload.identity.is_group());
         let start_size = if is_group { job.start.size } else { job.start.size.min(wanted) };
         let reached = bound + job.start.ended_early;
         let whole = reached >= start_size && bound > 0;

@@ -129,7 +129,7 @@ impl Refresh<'_> {
         }
         let by_queue =
             self.kept_out_by_queue(job).filter(|it| it.reason().state() == JobState::Refused);
-        let for_all = self.refused_for_all(job, &live);
+        let for_all = self.refused_for_all(job, &live).map(|(_, text)| text);
         let for_all = for_all.or(by_queue.as_ref().map(words::outside::message));
         let refused: Vec<(Uid, String)> = waiting()
             .filter_map(|member| {
@@ -186,11 +186,21 @@ impl Refresh<'_> {
             self.jobs.block(id, Outside::Refused(reason, message));
             return Ok(Vec::new());
         }
-        if !job.life.is_placed()
-            && let Some(message) = self.refused_for_all(job, &to_stay)
-        {
-            let reason = BlockedReason::UnsupportedConstraint;
+        let refused = if job.life.is_placed() {
+            self.refused_for_group(job, &to_stay)
+        } else {
+            self.refused_for_all(job, &to_stay)
+        };
+        if let Some((reason, message)) = refused {
             self.jobs.block(id, Outside::Refused(reason, message));
+            return Ok(Vec::new());
+        }
+        if let Identity::PodGroup(key, uid) = &job.workload.identity
+            && self.jobs.controllers.groups.of_job(&job.workload.identity).is_none()
+            && !ready.is_empty()
+        {
+            let hidden = self.jobs.controllers.groups.hidden.clone();
+            self.jobs.block(id, Outside::NoGroup(key.clone(), uid.clone(), hidden));
             return Ok(Vec::new());
         }
         if !job.life.is_placed()
@@ -537,9 +547,7 @@ impl Refresh<'_> {
             }
             // Pods of the same group that come later are a new job.
             let identity = job.workload.identity.clone();
-            if matches!(identity, Identity::Group(_))
-                && self.jobs.index.by_identity.get(&identity) == Some(&id)
-            {
+            if identity.is_group() && self.jobs.index.by_identity.get(&identity) == Some(&id) {
                 self.jobs.index.by_identity.remove(&identity);
             }
         }
@@ -548,7 +556,7 @@ impl Refresh<'_> {
     }
 
     /// Returns why none of these pods can be placed, even if each of them could by itself.
-    fn refused_for_all(&self, job: &Job, live: &[&Member]) -> Option<String> {
+    fn refused_for_all(&self, job: &Job, live: &[&Member]) -> Option<(BlockedReason, String)> {
         let of_gang = || {
             if job.style == Style::Gang {
                 bounds::unrecordable(live, &self.planner.cluster)
@@ -561,11 +569,17 @@ impl Refresh<'_> {
         let waiting = live.iter().filter(|member| member.stage.is_waiting());
         let waiting = waiting.map(|member| &*member.pod);
         let of_devices = || devices?.refusal(&self.planner.cluster, waiting);
-        scheduling_groups::refusal(self.jobs.makers(job), &self.jobs.controllers, job, live)
-            .or_else(|| self.bad_levels(job))
-            .or_else(|| self.bad_exclusive(job, live))
-            .or_else(of_devices)
-            .or_else(of_gang)
+        let otherwise = || {
+            let text = self.bad_levels(job).or_else(|| self.bad_exclusive(job, live));
+            let text = text.or_else(of_devices).or_else(of_gang)?;
+            Some((BlockedReason::UnsupportedConstraint, text))
+        };
+        self.refused_for_group(job, live).or_else(otherwise)
+    }
+
+    /// Returns why none of these pods can be placed, by a group of Kubernetes' own.
+    fn refused_for_group(&self, job: &Job, live: &[&Member]) -> Option<(BlockedReason, String)> {
+        scheduling_groups::refusal(self.jobs.makers(job), &self.jobs.controllers, live)
     }
 }
 

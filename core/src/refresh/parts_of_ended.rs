@@ -1,6 +1,6 @@
 //! Pods that join a job that has ended: they are a job of their own.
 
-use fluxqueue_api::{WorkloadKind, names};
+use fluxqueue_api::names;
 
 use crate::jobs::member::Member;
 use crate::members::attaching::completion_of;
@@ -27,7 +27,7 @@ impl Refresh<'_> {
         else {
             return Ok(false);
         };
-        let is_another = job.workload.kind == WorkloadKind::Group
+        let is_another = job.workload.kind.is_group()
             && names::fluxjob_name(&job.workload.name, job.workload.kind, &first.pod.id.uid)
                 != *job.key.name
             && self.records.get(&job.key).is_some_and(|object| completion_of(object).is_some());

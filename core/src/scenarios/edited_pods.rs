@@ -1,5 +1,6 @@
 //! Pods that are edited while they wait.
 
+use super::scheduling_groups::named;
 use super::topology;
 use super::walls::{has_warning, seconds_go_by};
 use super::*;
@@ -33,6 +34,7 @@ fn edits() -> (Vec<Edit>, Vec<Edit>) {
         exclusive: _,
         claims: _,
         lifetime: _,
+        states_lifetime: _,
         grace_secs: _,
         unsupported: _,
         soft_ignored: _,
@@ -45,7 +47,7 @@ fn edits() -> (Vec<Edit>, Vec<Edit>) {
         ("gates", |pod| pod.gates = vec![Arc::from("example.com/gate")]),
         ("owner", |pod| *pod = of_job(pod.clone(), "unseen")),
         ("group", |pod| *pod = of_group(pod.clone(), "g", Ok(2))),
-        ("scheduling_group", |pod| pod.scheduling_group = Some(Arc::from("g"))),
+        ("scheduling_group", |pod| pod.scheduling_group = Some(named("g"))),
         ("completion_index", |pod| pod.completion_index = Some(3)),
         ("priority", |pod| pod.priority = 7),
         ("labels", |pod| pod.labels = super::neighbours::labels("edited")),
@@ -54,6 +56,7 @@ fn edits() -> (Vec<Edit>, Vec<Edit>) {
         ("exclusive", |pod| pod.exclusive = Some(true)),
         ("claims", |pod| pod.claims = super::storage::mounting(pod.clone(), &["data"]).claims),
         ("lifetime", |pod| pod.lifetime = Lifetime::Seconds(9)),
+        ("states_lifetime", |pod| pod.states_lifetime = true),
         ("grace_secs", |pod| pod.grace_secs = 9),
         ("unsupported", |pod| {
             let (field, message) = ("spec.x".to_owned(), "is unknown".to_owned());

@@ -19,9 +19,10 @@ use super::{
 use crate::telling::blockers::Blockers;
 use fluxqueue_machine::cluster::{Node, Readiness};
 use fluxqueue_workload::constraints::Constraints;
+use fluxqueue_workload::pod_group::GroupCondition;
 use fluxqueue_workload::{
-    Controller, GroupLabels, Lifetime, NodeName, ObjectKey, ObjectRef, Owner, OwnerKind, Phase,
-    Pod, PriorityClass, Resources, ScheduledCondition, Shape, Time, Uid, Unsupported,
+    Controller, GroupLabels, JobGroup, Lifetime, NodeName, ObjectKey, ObjectRef, Owner, OwnerKind,
+    Phase, Pod, PriorityClass, Resources, ScheduledCondition, Shape, Time, Uid, Unsupported,
 };
 
 mod audit;
@@ -117,6 +118,10 @@ struct World {
     queues: BTreeMap<String, FluxQueueStatus>,
     /// The condition PodScheduled that was last written, by pod.
     conditions: BTreeMap<String, ScheduledCondition>,
+    /// Every condition of a PodGroup that was written, with the name of the group.
+    group_conditions: Vec<(String, GroupCondition)>,
+    /// The answer to such a write.
+    group_outcome: WriteOutcome,
 }
 
 fn settings() -> CoreSettings {
@@ -174,6 +179,7 @@ fn job(name: &str, parallelism: u32, completions: u32) -> Controller {
         levels: Ok(None),
         exclusive: Ok(None),
         scheduling: None,
+        said_of_group: JobGroup::Unsaid,
         suspension: None,
     }
 }
@@ -221,6 +227,8 @@ impl World {
             texts: Vec::new(),
             queues: BTreeMap::new(),
             conditions: BTreeMap::new(),
+            group_conditions: Vec::new(),
+            group_outcome: WriteOutcome::Written(None),
         };
         world.list(nodes, &[]);
         world
@@ -397,6 +405,11 @@ impl World {
             }
             ActionKind::SuspendJob { job, resource_version } => {
                 Outcome::Write(self.write_job(&job, resource_version.as_deref(), None))
+            }
+            ActionKind::SetGroupCondition { group, condition, .. } => {
+                let said = (group.key.name.to_string(), *condition);
+                self.group_conditions.push(said);
+                Outcome::Write(self.group_outcome.clone())
             }
             ActionKind::Note(note) => {
                 self.notes.push(note.reason.to_owned());

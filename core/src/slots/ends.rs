@@ -96,8 +96,8 @@ impl Slots<'_> {
             && self.jobs.said_walltime(&first.pod) == Lifetime::Endless
     }
 
-    /// Returns the queue that the workload names: the label of its pods, else of their maker, or of
-    /// the maker's maker.
+    /// Returns the queue that the workload names: the label of its pods, else of their maker, of
+    /// the maker's maker, of their PodGroup, or of the Workload of that.
     fn said_queue(&self, job: &Job) -> Option<Arc<str>> {
         let Some(first) = self.jobs.live(job).next() else {
             let on_record = || {
@@ -117,9 +117,12 @@ impl Slots<'_> {
             let known = job.queue.said.as_ref().filter(|known| ***known == *named);
             return Some(known.cloned().unwrap_or_else(|| Arc::from(named)));
         }
-        let made_by = self.jobs.controller(&first.pod)?;
-        let above = || self.jobs.controllers.above(made_by).known()?.queue.clone();
-        made_by.queue.clone().or_else(above).filter(|named| !named.is_empty())
+        let of_makers = || {
+            let made_by = self.jobs.controller(&first.pod)?;
+            let above = || self.jobs.controllers.above(made_by).known()?.queue.clone();
+            made_by.queue.clone().or_else(above).filter(|named| !named.is_empty())
+        };
+        of_makers().or_else(|| self.jobs.controllers.groups.terms(&first.pod)?.queue)
     }
 
     /// Returns those of these pods that are on their nodes, in the order in which they get seats.

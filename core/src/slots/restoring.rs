@@ -116,7 +116,7 @@ impl Slots<'_> {
         let stalled = job.record.seen.status.as_deref().and_then(stall_on_record);
         // A gang that another client began, or that has given seats up, is not whole with its
         // present seats.
-        let is_group = matches!(job.workload.identity, Identity::Group(_));
+        let is_group = job.workload.identity.is_group();
         let size =
             || wanted.max(self.sight().start_size_now(job).filter(|_| is_group).unwrap_or(0));
         let stalled_size = match &stalled {

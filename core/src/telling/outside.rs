@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedReason, WorkloadKind};
 
-use fluxqueue_workload::{Lifetime, NodeName, ObjectRef, ResourceName, Time};
+use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, ObjectRef, ResourceName, Time, Uid};
 
 /// A thing in the way of a job that the plan does not know.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,9 @@ pub(crate) enum Outside {
         /// The pods that gates of others hold.
         gated: usize,
     },
+    /// The PodGroup that the pods name is not there, or has another uid than the one that they
+    /// name; and why no group is to be read, if that is so.
+    NoGroup(ObjectKey, Option<Uid>, Option<Arc<str>>),
     /// The pods of a group that asks for more than can appear.
     TooFew(usize),
     /// A pod carries the scheduling gate of another program.
@@ -113,7 +116,9 @@ impl Outside {
             Outside::ReleasePaused { .. } => BlockedReason::ReleasePaused,
             Outside::Quota(_) => BlockedReason::QuotaExceeded,
             Outside::Refused(reason, _) => *reason,
-            Outside::Incomplete { gated: 0, .. } | Outside::TooFew(_) => BlockedReason::Incomplete,
+            Outside::Incomplete { gated: 0, .. } | Outside::NoGroup(..) | Outside::TooFew(_) => {
+                BlockedReason::Incomplete
+            }
             Outside::Incomplete { .. } | Outside::Gated(..) => BlockedReason::Gated,
             Outside::SearchesPause(_) => BlockedReason::InsufficientResources,
             Outside::Withdrawn(_) | Outside::Misfit(..) => BlockedReason::PlacementWithdrawn,

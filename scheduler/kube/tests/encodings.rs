@@ -208,12 +208,12 @@ fn field(number: u8, content: &[u8]) -> Vec<u8> {
 #[test]
 fn a_workload_and_a_group_are_read_by_name_from_both() {
     let metadata = [field(1, b"p"), field(3, b"ns"), field(5, b"u")].concat();
-    // The number, the JSON, and the beginning of the refusal.
+    // The number, the JSON, and true for a Workload, which is refused.
     let cases = [
-        (42, r#""workloadRef": {"name": "train", "podGroup": "x"}"#, "spec.workloadRef: Workload"),
-        (43, r#""schedulingGroup": {"podGroupName": "train"}"#, "spec.schedulingGroup: PodGroup"),
+        (42, r#""workloadRef": {"name": "train", "podGroup": "x"}"#, true),
+        (43, r#""schedulingGroup": {"podGroupName": "train"}"#, false),
     ];
-    for (number, json, expected) in cases {
+    for (number, json, is_workload) in cases {
         let group = field(number, &field(1, b"train"));
         let binary = [field(1, &metadata), field(2, &group)].concat();
         let json = format!(
@@ -225,9 +225,16 @@ fn a_workload_and_a_group_are_read_by_name_from_both() {
             serde_json::from_str::<Lean<core_v1::Pod>>(&json).unwrap(),
         ];
         for pod in pods_of(&read) {
-            let [refused] = &pod.unsupported[..] else { panic!("{:?}", pod.unsupported) };
-            let said = format!("{}: {}", refused.field, refused.message);
-            assert!(said.starts_with(&format!("{expected} \"train\"")), "{said}");
+            let group = pod.scheduling_group.as_ref().map(|group| &*group.name);
+            assert_eq!(group, (!is_workload).then_some("train"));
+            let said: Vec<String> = pod
+                .unsupported
+                .iter()
+                .map(|refused| format!("{}: {}", refused.field, refused.message))
+                .collect();
+            assert_eq!(said.len(), usize::from(is_workload), "{said:?}");
+            let expected = "spec.workloadRef: Workload \"train\"";
+            assert!(said.iter().all(|said| said.starts_with(expected)), "{said:?}");
         }
     }
 }

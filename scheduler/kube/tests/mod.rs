@@ -10,6 +10,7 @@ mod encodings;
 mod events;
 mod executors;
 mod lease;
+mod pod_groups;
 mod reviews;
 mod server;
 mod shell;

@@ -274,7 +274,7 @@ impl Store {
     /// True if the path is that of a collection: these end in a plural, and no object in the tests
     /// is named like one.
     fn is_collection(path: &str) -> bool {
-        const PLURALS: [&str; 10] = [
+        const PLURALS: [&str; 12] = [
             "nodes",
             "pods",
             "jobs",
@@ -285,6 +285,8 @@ impl Store {
             "leases",
             "priorityclasses",
             "limitranges",
+            "podgroups",
+            "workloads",
         ];
         path.rsplit('/').next().is_some_and(|last| PLURALS.contains(&last))
     }

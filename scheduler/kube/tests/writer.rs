@@ -10,6 +10,7 @@ use crate::kube::fence::Fence;
 use crate::kube::writer::{Write, Writer};
 use crate::serve::Metrics;
 use fluxqueue_core::WriteOutcome;
+use fluxqueue_workload::pod_group::{GroupCondition, GroupVersion};
 use fluxqueue_workload::{ObjectKey, ObjectRef, Time};
 
 const JOB: &str = "/apis/jobs.converged-computing.org/v1alpha1/namespaces/ns/fluxjobs/j";
@@ -334,4 +335,67 @@ async fn nothing_is_repeated_once_the_fence_has_fallen() {
     );
     assert!(!server.seen("DELETE").is_empty());
     assert!(server.object(JOB).is_some());
+}
+
+#[tokio::test]
+async fn the_condition_of_a_group_is_merged_into_the_group_that_was_meant() {
+    for (version, type_) in [
+        (GroupVersion::V1beta1, "PodGroupInitiallyScheduled"),
+        (GroupVersion::V1alpha2, "PodGroupScheduled"),
+    ] {
+        let name = version.as_str();
+        let path = format!("/apis/scheduling.k8s.io/{name}/namespaces/ns/podgroups/j");
+        let server = Server::start().await;
+        let other = json!({ "type": "DisruptionTarget", "status": "False" });
+        server.put(
+            &path,
+            json!({
+                "metadata": { "name": "j", "namespace": "ns", "uid": "u1" },
+                "status": { "conditions": [other] },
+            }),
+        );
+        let condition = |is_true| {
+            Box::new(GroupCondition {
+                is_true,
+                reason: "Unschedulable".to_owned(),
+                message: "full".to_owned(),
+                observed_generation: 3,
+            })
+        };
+        let write = |uid: &str, is_true: bool, newly: bool| Write::GroupCondition {
+            group: id(uid),
+            resource_version: Some(self::version(&server, &path)),
+            version,
+            condition: condition(is_true),
+            newly,
+        };
+        let outcome = writer(&server).write(&write("u1", false, true)).await;
+        assert!(matches!(outcome, WriteOutcome::Written(None)), "{outcome:?}");
+        let sent = server.seen("PATCH").pop().unwrap();
+        assert_eq!(sent.path, format!("{path}/status"));
+        let conditions = &server.object(&path).unwrap()["status"]["conditions"];
+        assert_eq!(conditions[0], other);
+        let since = &conditions[1]["lastTransitionTime"];
+        assert!(since.is_string());
+        let expected = json!({
+            "type": type_, "status": "False", "reason": "Unschedulable", "message": "full",
+            "observedGeneration": 3, "lastTransitionTime": since,
+        });
+        assert_eq!(conditions[1], expected);
+        // The time of the transition stays without one.
+        let outcome = writer(&server).write(&write("u1", false, false)).await;
+        assert!(matches!(outcome, WriteOutcome::Written(None)), "{outcome:?}");
+        assert!(
+            server.seen("PATCH").pop().unwrap().body["status"]["conditions"][0]
+                .get("lastTransitionTime")
+                .is_none()
+        );
+        let outcome = writer(&server).write(&write("u0", true, true)).await;
+        assert!(matches!(outcome, WriteOutcome::Gone), "{outcome:?}");
+        let mut old = write("u1", true, true);
+        let Write::GroupCondition { resource_version, .. } = &mut old else { unreachable!() };
+        *resource_version = Some("0".into());
+        let outcome = writer(&server).write(&old).await;
+        assert!(matches!(outcome, WriteOutcome::Conflict), "{outcome:?}");
+    }
 }

@@ -338,15 +338,17 @@ async fn the_answer_has_the_fate_of_each_object() {
     // Groups of Kubernetes' own, in the template and in the Job.
     let mut group = pods("1");
     group["template"]["spec"]["schedulingGroup"] = json!({"podGroupName": "ring"});
+    let (_, waits) = ask(&group).await;
+    assert_eq!((waits.outcome, waits.state), (WhatIfOutcome::KeptOut, Some(JobState::Incomplete)));
+    let said = &waits.blocked_by[0].message;
+    assert!(said.starts_with("PodGroup lab/ring is not there"), "{said}");
     let mut workload = pods("1");
     workload["template"]["spec"]["workloadRef"] = json!({"name": "ring", "podGroup": "x"});
-    let mut policy = pods("1");
-    policy["scheduling"] = json!({"schedulingPolicy": {"gang": {"minCount": 1}}});
-    for (spec, field) in [
-        (group, "spec.schedulingGroup"),
-        (workload, "spec.workloadRef"),
-        (policy, "spec.scheduling.schedulingPolicy"),
-    ] {
+    let mut claims = pods("1");
+    claims["scheduling"] = json!({"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]});
+    for (spec, field) in
+        [(workload, "spec.workloadRef"), (claims, "spec.scheduling.resourceClaims")]
+    {
         let (_, refused) = ask(&spec).await;
         assert_eq!(
             (refused.outcome, refused.state),

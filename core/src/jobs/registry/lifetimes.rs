@@ -123,7 +123,7 @@ pub(crate) fn ended_by(deadline: Option<Time>, own: Lifetime, now: Time) -> Life
 pub(crate) fn was_given_up(jobs: &Jobs, job: &Job) -> bool {
     let is_complete = match &job.workload.identity {
         Identity::Controller(namespace, uid) => jobs.controllers.get(namespace, uid).is_some(),
-        Identity::Group(_) | Identity::Pod(_) => false,
+        Identity::Group(_) | Identity::PodGroup(..) | Identity::Pod(_) => false,
     };
     let never_ran = job.start.at.is_none() && job.pods.succeeded == 0;
     job.record.seen.end.is_none() && never_ran && !is_complete
@@ -137,7 +137,7 @@ pub(crate) fn makes_no_more(jobs: &Jobs, job: &Job) -> bool {
     match &job.workload.identity {
         Identity::Pod(_) => true,
         Identity::Controller(_, uid) => done(uid),
-        Identity::Group(_) => job
+        Identity::Group(_) | Identity::PodGroup(..) => job
             .pods
             .all
             .iter()

@@ -31,11 +31,15 @@ impl Jobs {
     }
 
     /// Returns the walltime that the workload states: that of the object that made the pod, else
-    /// that of the pod itself.
+    /// that of the pod itself, of its PodGroup, of the Workload of that.
     pub(crate) fn said_walltime(&self, pod: &Pod) -> Lifetime {
         let annotated = self
             .controller(pod)
             .and_then(|made_by| made_by.walltime.as_ref()?.as_ref().ok().copied());
-        annotated.unwrap_or(pod.lifetime)
+        let of_group = || {
+            let terms = self.controllers.groups.terms(pod).filter(|_| !pod.states_lifetime)?;
+            terms.walltime?.ok()
+        };
+        annotated.or_else(of_group).unwrap_or(pod.lifetime)
     }
 }

@@ -1,6 +1,6 @@
 //! The words for obstacles that the plan does not know.
 
-use fluxqueue_api::{BlockedBy, BlockedReason};
+use fluxqueue_api::{BlockedBy, BlockedReason, text};
 
 use crate::telling::outside::{Outside, QueueObstacle, QueueTrouble, QuotaShortage};
 use fluxqueue_workload::Lifetime;
@@ -42,6 +42,13 @@ pub(crate) fn message(obstacle: &Outside) -> String {
         }
         Outside::Incomplete { there, size, gated } => {
             format!("{there} of {size} pods are there, {gated} held by gates of others")
+        }
+        Outside::NoGroup(group, _, Some(hidden)) => {
+            format!("PodGroup {group} is not there: {hidden}")
+        }
+        Outside::NoGroup(group, None, None) => format!("PodGroup {group} is not there yet"),
+        Outside::NoGroup(group, Some(uid), None) => {
+            format!("PodGroup {group} with uid {} is not there", text::name(uid))
         }
         Outside::TooFew(there) => {
             format!("{there} pods are there, and its group asks for more than can appear")

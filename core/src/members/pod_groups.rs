@@ -1,0 +1,104 @@
+//! PodGroups as they appear, change and go, and the pods that name them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::jobs::controllers::MadeBy;
+use crate::jobs::pod_groups::Change;
+use crate::parts::Members;
+use crate::sound::Sound;
+use fluxqueue_planner::queue::JobId;
+use fluxqueue_workload::pod_group::{GroupWorkload, PodGroup};
+use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Uid};
+
+impl Members<'_> {
+    /// Takes up a PodGroup that is new or has changed.
+    pub(crate) fn pod_group(&mut self, group: Arc<PodGroup>) {
+        let key = group.id.key.clone();
+        let change = self.jobs.controllers.groups.put(group);
+        self.look_at_pods_of(&key, change);
+    }
+
+    /// Takes up that a PodGroup is gone. Its pods wait for another one of its name, unless they
+    /// name its uid.
+    pub(crate) fn pod_group_gone(&mut self, gone: &ObjectRef) {
+        if self.jobs.controllers.groups.remove(gone) {
+            self.look_at_pods_of(&gone.key, Change::Terms);
+        }
+    }
+
+    /// Takes up why no group is to be read, or that they are read.
+    pub(crate) fn pod_groups_hidden(&mut self, why: Option<Arc<str>>) {
+        if self.jobs.controllers.groups.hidden == why {
+            return;
+        }
+        self.jobs.controllers.groups.hidden = why;
+        for group in self.jobs.controllers.groups.unseen() {
+            self.look_at_pods_of(&group, Change::Start);
+        }
+    }
+
+    /// Takes up a Workload that is new, has changed or is gone.
+    pub(crate) fn group_workload(&mut self, key: &ObjectKey, workload: Option<Arc<GroupWorkload>>) {
+        for group in self.jobs.controllers.groups.put_workload(key, workload) {
+            self.look_at_pods_of(&group, Change::Terms);
+        }
+    }
+
+    /// Takes note of the group that a pod names.
+    pub(crate) fn note_group_of(&mut self, pod: &Pod) {
+        if pod.scheduling_group.is_some()
+            && let Some(group) = self.jobs.controllers.groups.note(pod)
+        {
+            self.look_at_pods_of(&group, Change::Start);
+        }
+    }
+
+    /// Forgets the group that a pod names, which is gone.
+    pub(crate) fn forget_group_of(&mut self, pod: &Uid) {
+        if let Some(group) = self.jobs.controllers.groups.forget(pod) {
+            self.look_at_pods_of(&group, Change::Start);
+        }
+    }
+
+    /// Looks at the pods that name a group of this name: those that wait may be parts of another
+    /// job now, or have to be elsewhere.
+    fn look_at_pods_of(&mut self, group: &ObjectKey, change: Change) {
+        if change == Change::Nothing || !self.intake.synced {
+            return;
+        }
+        let pods = self.jobs.controllers.groups.pods(group);
+        let jobs = pods.iter().filter_map(|uid| Some(self.jobs.members.get(uid)?.job));
+        let jobs: BTreeSet<JobId> = jobs.collect();
+        if change == Change::Terms {
+            for id in &jobs {
+                let done = self.slots().plan_ends_of(*id);
+                self.agenda.heed(done);
+            }
+        }
+        self.agenda.touched.extend(jobs);
+        self.agenda.queue_changed = true;
+        for uid in pods {
+            let done = self.look_at_pod_of_group(&uid);
+            self.agenda.heed(done);
+        }
+    }
+
+    fn look_at_pod_of_group(&mut self, uid: &Uid) -> Sound {
+        let member = self.jobs.members.get(uid).filter(|member| member.stage.is_waiting());
+        let pod = member.map(|member| Arc::clone(&member.pod));
+        let is_left_behind = |pod: &Pod| {
+            // Its maker is gone, and the pod is about to be deleted: it stays in its job.
+            matches!(self.jobs.controllers.maker(pod), MadeBy::Unseen(_))
+                && !self.intake.awaiting_owner.is_orphan(pod)
+        };
+        if let Some(pod) = pod.filter(|pod| !is_left_behind(pod)) {
+            let with = self.jobs.controllers.groups.with_topology(Arc::clone(&pod));
+            if with.shape != pod.shape {
+                self.member_changed(with)?;
+            }
+            self.regroup(uid)?;
+        }
+        Ok(())
+    }
+}

@@ -41,7 +41,7 @@ pub(crate) struct Row {
     /// Its FluxJob; for a lone pod without one, a record of the same form.
     pub record: Record,
     /// The FluxJob as it came, if there is one.
-    raw: Option<Box<RawValue>>,
+    pub raw: Option<Box<RawValue>>,
 }
 
 /// Shows jobs that wait and run.

@@ -313,9 +313,24 @@ impl Record {
         self.status.total.max(observed)
     }
 
-    /// `bound/total`.
+    /// Returns `bound/total`; `-` while no pods are on record, as at first for a new job.
     pub(crate) fn size(&self) -> String {
-        format!("{}/{}", self.status.bound, self.status.total)
+        let Status { bound, total, .. } = self.status;
+        if self.has_pods() { format!("{bound}/{total}") } else { "-".to_owned() }
+    }
+
+    /// Returns the size in words; `None` while no pods are on record.
+    pub(crate) fn told_size(&self) -> Option<String> {
+        let Status { bound, total, .. } = self.status;
+        if self.has_ended() {
+            return Some(format!("{} pods", self.pods()));
+        }
+        self.has_pods().then(|| format!("{bound} pods have nodes, of {total}"))
+    }
+
+    /// False if no pods are on record.
+    fn has_pods(&self) -> bool {
+        (self.status.bound, self.status.total) != (0, 0)
     }
 }
 
@@ -373,6 +388,13 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_new_job_has_no_size_yet() {
+        let new = record(&json!({ "metadata": { "name": "a-job-1", "namespace": "lab" },
+            "spec": { "workloadRef": { "kind": "Job", "name": "a", "uid": "u" } } }));
+        assert_eq!((&*new.size(), new.told_size()), ("-", None));
+    }
+
+    #[test]
     fn a_real_record_is_read_as_the_api_writes_it() {
         let status: fluxqueue_api::FluxJobStatus = serde_json::from_value(json!({
             "state": "Pending", "priority": 5, "queueName": "gpu", "walltimeSeconds": 60,
@@ -385,6 +407,7 @@ pub(crate) mod tests {
         .unwrap();
         let read = record(&json!({ "status": status }));
         assert_eq!((read.size(), read.status.position), ("1/4".to_owned(), Some(2)));
+        assert_eq!(read.told_size().as_deref(), Some("1 pods have nodes, of 4"));
         assert_eq!(read.status.estimated_start.unwrap().kind, "Reserved");
         assert_eq!(read.status.blocked_by[0].behind.as_deref(), Some("lab/b"));
     }

@@ -122,14 +122,7 @@ fn all_of(record: &Record, now: Timestamp, look: &Look) -> String {
     line("Queue", Some(text::name(&status.queue_name).into_owned()));
     line("Priority", status.priority.map(|priority| priority.to_string()));
     line("Place", status.position.map(|place| place.to_string()));
-    line(
-        "Size",
-        Some(if record.has_ended() {
-            format!("{} pods", record.pods())
-        } else {
-            format!("{} pods have nodes, of {}", status.bound, status.total)
-        }),
-    );
+    line("Size", record.told_size());
     line("Nodes", Some(text::message(&status.display_nodes).into_owned()));
     line("Walltime", status.walltime_seconds.map(slurm));
     line("Submitted", at(record.metadata.creation_timestamp));

@@ -1,4 +1,7 @@
 //! `queue --watch`: the jobs, and then each job that changes.
+//!
+//! The first look reports wrong arguments and missing permissions. A later one that fails is
+//! tried again: a queue that is watched for days outlives a restart of the API server.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::args::{Connection, Format, QueueArgs, Shown};
 use crate::cluster::Cluster;
-use crate::console::{Console, Look};
+use crate::console::{Console, Look, said};
 use crate::queue::{Seen, queue_table, say_cut, waiting_and_running, wanted_users};
 use crate::record::Record;
 
@@ -18,6 +21,9 @@ const PAUSE_MIN: Duration = Duration::from_secs(2);
 /// The pause as a multiple of the time that a list takes: a long queue, or a busy API server, is
 /// read less often.
 const PAUSE_FACTOR: u32 = 10;
+
+/// The longest pause after a look that failed.
+const FAILED_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Shows the jobs, and then each job with a changed row, until the reader goes.
 pub(crate) async fn run(
@@ -31,25 +37,49 @@ pub(crate) async fn run(
     );
     let cluster = Cluster::connect(connection).await?;
     let wanted = wanted_users(&cluster, &args.shown).await?;
-    let mut watched = Watched { before: BTreeMap::new(), headings: !args.shown.no_headers };
-    let mut is_first = true;
+    let look = async || waiting_and_running(&cluster, &args, wanted.as_ref()).await;
+    follow(look, &args.shown, console).await
+}
+
+/// Looks again and again, until the reader goes.
+async fn follow(
+    mut look: impl AsyncFnMut() -> anyhow::Result<Seen>,
+    shown: &Shown,
+    console: &mut Console<'_>,
+) -> anyhow::Result<u8> {
+    let mut watched = Watched { before: BTreeMap::new(), headings: !shown.no_headers };
+    let (mut is_first, mut failures) = (true, 0);
     loop {
         let begun = Instant::now();
-        let Seen { rows, is_cut, troubles } =
-            waiting_and_running(&cluster, &args, wanted.as_ref()).await?;
-        let pause = PAUSE_MIN.max(begun.elapsed() * PAUSE_FACTOR);
-        let records = rows.into_iter().map(|row| row.record).collect();
-        let text = watched.changes(records, &args.shown, Timestamp::now(), &console.look);
-        console.print(&text)?;
-        console.flush()?;
-        if is_first {
-            for trouble in &troubles {
-                console.note(trouble);
+        match look().await {
+            Ok(Seen { rows, is_cut, troubles }) => {
+                let records = rows.into_iter().map(|row| row.record).collect();
+                let text = watched.changes(records, shown, Timestamp::now(), &console.look);
+                console.print(&text)?;
+                console.flush()?;
+                if is_first {
+                    for trouble in &troubles {
+                        console.note(trouble);
+                    }
+                    say_cut(is_cut, console);
+                }
+                (is_first, failures) = (false, 0);
             }
-            say_cut(is_cut, console);
+            Err(error) if is_first => return Err(error),
+            Err(error) => {
+                failures += 1;
+                console.note(&format!("trying again: {}", said(&error)));
+            }
         }
-        is_first = false;
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(pause(failures, begun.elapsed())).await;
+    }
+}
+
+/// Returns the pause after a look that took this long, the last of this number of failures.
+fn pause(failures: u32, took: Duration) -> Duration {
+    match failures {
+        0 => PAUSE_MIN.max(took * PAUSE_FACTOR),
+        _ => FAILED_PAUSE_MAX.min(PAUSE_MIN * 2_u32.saturating_pow(failures)),
     }
 }
 
@@ -114,6 +144,7 @@ fn ended(key: &str) -> Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::Row;
     use crate::queue::tests::{NOW, cells, job};
     use serde_json::json;
 
@@ -132,9 +163,47 @@ mod tests {
         assert_eq!(look(&[waits]), "");
         let text = look(&[runs, other.clone()]);
         assert!(text.starts_with("job/a ") && text.lines().count() == 2, "{text}");
-        assert_eq!(
-            cells(look(&[other]).trim()),
-            ["job/a", "-", "Ended", "-", "0/0", "-", "-", "-"]
-        );
+        assert_eq!(cells(look(&[other]).trim()), ["job/a", "-", "Ended", "-", "-", "-", "-", "-"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_outlives_looks_that_fail_but_not_a_first_one() {
+        let seen = |state: &str| Seen {
+            rows: vec![Row { record: job("a", &json!({ "state": state })), raw: None }],
+            is_cut: false,
+            troubles: Vec::new(),
+        };
+        let fails = || Err(anyhow::anyhow!("connection refused"));
+        let watch = async |looks: &mut dyn Iterator<Item = anyhow::Result<Seen>>| {
+            let (mut out, mut err) = (Vec::new(), Vec::new());
+            let mut console = Console::new(std::io::empty(), &mut out, &mut err, Look::plain());
+            let look = async || match looks.next() {
+                Some(look) => look,
+                None => std::future::pending().await,
+            };
+            let shown = Shown { no_headers: true, ..Shown::default() };
+            let followed = follow(look, &shown, &mut console);
+            let ended = tokio::time::timeout(Duration::from_mins(1), followed).await;
+            drop(console);
+            let text = |bytes| String::from_utf8(bytes).unwrap();
+            (ended.is_ok_and(|ended| ended.is_err()), text(out), text(err))
+        };
+        let looks = [Ok(seen("Pending")), fails(), fails(), fails(), Ok(seen("Running"))];
+        let (has_failed, out, err) = watch(&mut looks.into_iter()).await;
+        assert!(!has_failed);
+        let states: Vec<&str> = out.lines().map(|line| cells(line)[2]).collect();
+        assert_eq!(states, ["Pending", "Running"]);
+        assert_eq!(err, "trying again: connection refused\n".repeat(3));
+        let (has_failed, out, err) = watch(&mut [fails()].into_iter()).await;
+        assert!(has_failed && out.is_empty() && err.is_empty(), "{out} {err}");
+    }
+
+    #[test]
+    fn pauses_grow_to_a_bound_while_looks_fail() {
+        let pauses: Vec<u64> =
+            (0..6).map(|failures| pause(failures, Duration::ZERO).as_secs()).collect();
+        assert_eq!(pauses, [2, 4, 8, 16, 30, 30]);
+        assert_eq!(pause(0, Duration::from_secs(3)).as_secs(), 30);
+        assert_eq!(pause(u32::MAX, Duration::from_secs(30)).as_secs(), 30);
     }
 }

@@ -119,7 +119,7 @@ fn documented<'a>(
     all
 }
 
-/// Turns links to code into plain names, for people who read no code.
+/// Turns links to code into plain names: readers of the page need not know the code.
 fn plain(doc: &str) -> String {
     doc.replace("[`", "`").replace("`]", "`")
 }

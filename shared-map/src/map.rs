@@ -59,8 +59,8 @@ impl<K, V> SharedMap<K, V> {
         self.chunks.first()?.first().map(entry)
     }
 
-    /// Returns the entries in order, without those at the beginning whose keys `are_before`. That
-    /// must not hold for a key behind one for which it does not.
+    /// Returns the entries in order, without those at the beginning that `are_before` accepts. It
+    /// must accept no key behind one that it does not accept.
     pub fn from(&self, are_before: impl Fn(&K) -> bool) -> impl Iterator<Item = (&K, &V)> {
         // The last entry to leave out may lie within the chunk before.
         let first = self.bounds.partition_point(&are_before).saturating_sub(1);

@@ -53,6 +53,9 @@ mod permissions;
 /// Pods that admission gives to Fluxqueue, and objects that it refuses.
 mod admission;
 
+/// Certificates of the webhook.
+mod certificates;
+
 /// Jobs that wait without pods.
 mod suspend;
 

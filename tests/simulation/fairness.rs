@@ -12,7 +12,6 @@ use fluxqueue_api::{FluxJob, JobState};
 use fluxqueue_machine::cluster::{Node, Readiness};
 use fluxqueue_workload::{NodeName, Pod, Time, Uid};
 
-use crate::checks::{Violation, broken};
 use crate::jobs::{self, Unit};
 use crate::objects::{self, FOREIGN_GATE};
 use crate::room::{self, Nodes};
@@ -20,6 +19,7 @@ use crate::seating::{self, Seating};
 use crate::simulation::Simulation;
 use crate::suspended;
 use crate::trace;
+use crate::violation::{Violation, broken};
 use crate::world::ends;
 
 const HEAD_STARTS: &str = "a job at the head of the queue that could start does";

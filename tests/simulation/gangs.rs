@@ -13,12 +13,13 @@ use fluxqueue_core::{Action, ActionKind};
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::{NodeName, Pod, Time};
 
-use crate::checks::{self, Violation, broken};
+use crate::checks;
 use crate::jobs::{self, Unit};
 use crate::objects::{self, ZONE};
 use crate::room;
 use crate::seating::Seating;
 use crate::view::View;
+use crate::violation::{Violation, broken};
 
 /// The rule of gangs in slices.
 pub(crate) const SLICED_GANGS: &str = "each slice of a gang starts in one part of a level";

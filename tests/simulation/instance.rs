@@ -4,7 +4,7 @@ use fluxqueue_core::{Action, ActionId, Event};
 use fluxqueue_workload::Time;
 
 use crate::channel::Channel;
-use crate::checks::{self, Violation};
+use crate::checks;
 use crate::executor::Executor;
 use crate::gangs;
 use crate::machine::{Factory, Machine, Start};
@@ -12,6 +12,7 @@ use crate::promises::Promises;
 use crate::server::Server;
 use crate::succession::Succession;
 use crate::view::View;
+use crate::violation::{Violation, broken};
 
 /// A leader, and its successors.
 pub(crate) struct Instance {
@@ -63,7 +64,7 @@ impl Instance {
     pub(crate) fn judge_accounts(&self) -> Result<(), Violation> {
         match self.core.audit_differences() {
             0 => Ok(()),
-            found => checks::broken(
+            found => broken(
                 "the account of taken amounts matches the pods",
                 format!("{found} differences"),
             ),

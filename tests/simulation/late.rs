@@ -5,11 +5,11 @@
 use fluxqueue_core::{ActionKind, BindOutcome, Outcome, WriteOutcome};
 use fluxqueue_workload::{NodeName, ObjectRef, Time};
 
-use crate::checks::{Violation, broken};
 use crate::rng::Rng;
 use crate::server::Server;
 use crate::stats::Stats;
 use crate::trace;
+use crate::violation::{Violation, broken};
 
 /// Percentage of such writes that take effect at all.
 const LANDS_PERCENT: usize = 85;

@@ -56,7 +56,9 @@ mod suspended;
 mod timely;
 mod trace;
 mod view;
+mod violation;
 mod world;
+mod writes;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -66,7 +68,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use adversary::{ADVERSARY, Adversarial};
-use checks::Violation;
 use machine::Factory;
 use punctual::Punctual;
 use rng::WHOLE;
@@ -74,6 +75,7 @@ use simulation::Simulation;
 use stats::Stats;
 use streams::{STREAMS, Streams};
 use timely::{TIMELY, Timely};
+use violation::Violation;
 
 /// Seeds of a full run, and steps of each: a million in all, including those on another library.
 const SEEDS: u64 = 300;

@@ -6,11 +6,11 @@ use fluxqueue_api::{BlockedReason, EstimateKind, FluxJob, FluxJobStatus, JobStat
 use fluxqueue_core::{Action, ActionKind, Event, EventKind, Note, Subject, Urgency};
 use fluxqueue_workload::{Lifetime, ObjectKey, ObjectRef, Time, Uid};
 
-use crate::checks::{Violation, broken};
 use crate::jobs::Unit;
 use crate::server::flux_job_key;
 use crate::suspended;
 use crate::view::View;
+use crate::violation::{Violation, broken};
 
 const RULE: &str = "a promise is broken only for a cause that an Event names";
 /// End of an Event that names a pod which makes its Job later than planned.

@@ -11,12 +11,12 @@ use fluxqueue_planner::queues::{Counted, Limit, Limits, Namespace, QueueObject, 
 use fluxqueue_workload::Pod;
 use fluxqueue_workload::metadata::Labels;
 
-use crate::checks::{Violation, broken};
 use crate::objects::OWN_NAMESPACE;
 use crate::rng::Rng;
 use crate::server::Server;
 use crate::stats::Stats;
 use crate::view::View;
+use crate::violation::{Violation, broken};
 
 /// Names of queues that users choose. The queues exist at times.
 pub(crate) const NAMES: [&str; 2] = ["line", "gpu"];

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use fluxqueue_api::JobState;
 use fluxqueue_workload::{Lifetime, Phase, Pod, SuspensionPhase, Time};
 
-use crate::checks::{Violation, broken};
 use crate::controllers::waits_without_pods;
 use crate::executor::Weather;
 use crate::fairness;
@@ -18,6 +17,7 @@ use crate::objects::{OURS, Run, Template, is_ours};
 use crate::simulation::Simulation;
 use crate::suspended;
 use crate::trace;
+use crate::violation::{Violation, broken};
 
 /// Most rounds until the system must have come to rest.
 const ROUNDS_MAX: usize = 4_000;

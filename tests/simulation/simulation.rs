@@ -6,7 +6,6 @@ use std::sync::Arc;
 use fluxqueue_core::{Action, ActionKind, Event};
 use fluxqueue_workload::{NodeName, Time, Uid};
 
-use crate::checks::{Violation, broken};
 use crate::executor::Weather;
 use crate::foreign::{self, Foreign};
 use crate::instance::Instance;
@@ -21,6 +20,7 @@ use crate::rng::Rng;
 use crate::server::Server;
 use crate::stats::Stats;
 use crate::trace::{self, Trace};
+use crate::violation::{Violation, broken};
 use crate::world::World;
 
 /// The state of a run.

@@ -19,12 +19,12 @@ use fluxqueue_workload::{
     GroupLabels, Lifetime, NodeName, ObjectKey, Phase, Pod, Resources, Shape,
 };
 
-use crate::checks::{Violation, broken};
 use crate::jobs::{self, Unit};
 use crate::machine::{self, Factory, Start};
 use crate::objects::{self, FOREIGN, HOST, OURS, ZONE};
 use crate::punctual::{Punctual, ROUNDS_MAX};
 use crate::rng::Rng;
+use crate::violation::{Violation, broken};
 
 /// First seed of the runs of such worlds.
 pub(crate) const STREAMS: u64 = 3_000_000_000;

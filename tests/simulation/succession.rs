@@ -9,12 +9,12 @@ use fluxqueue_core::{Action, ActionKind};
 use fluxqueue_workload::{NodeName, ObjectRef, Pod, Time, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::checks::{Violation, broken};
 use crate::jobs::{self, Unit};
 use crate::room;
 use crate::seating;
 use crate::server::{Server, flux_job_ref};
 use crate::view::View;
+use crate::violation::{Violation, broken};
 
 /// Gangs that were half bound when the last process died.
 #[derive(Debug, Default)]

@@ -6,12 +6,12 @@ use fluxqueue_api::{BlockedReason, FluxJobSpec, FluxJobStatus};
 use fluxqueue_core::ActionKind;
 use fluxqueue_workload::{Controller, Pod, Suspension, SuspensionPhase};
 
-use crate::checks::{Violation, broken};
 use crate::controllers::waits_without_pods;
 use crate::jobs::{self, Unit};
 use crate::server::{PRIORITY_CLASSES, Server};
 use crate::trace;
 use crate::view::View;
+use crate::violation::{Violation, broken};
 
 pub(crate) const RELEASED_WHEN_PLACED: &str =
     "a Job is released when its placement is acknowledged";

@@ -23,12 +23,14 @@ mod gangs;
 mod kube_scheduler;
 #[path = "../../../tests/kubernetes.rs"]
 mod kubernetes;
+mod names;
 mod ours;
 mod preferences;
 mod rng;
 #[path = "../../../tests/splitmix.rs"]
 mod splitmix;
 mod storage;
+mod terms;
 
 use std::collections::{BTreeMap, BTreeSet};
 

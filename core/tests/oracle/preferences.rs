@@ -8,6 +8,7 @@ use super::kube_scheduler::Answer;
 use super::ours;
 use super::rng::Rng;
 use super::storage;
+use super::terms;
 
 /// Number of waiting pods per cluster.
 const QUESTIONS: usize = 10;
@@ -73,7 +74,7 @@ fn placed(rng: &mut Rng, at: usize, nodes: usize) -> Value {
             }
         }
     } else if rng.chance(10) {
-        let required = vec![cases::pod_term(rng)];
+        let required = vec![terms::pod_term(rng)];
         pod["spec"]["affinity"] =
             json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}});
     }
@@ -120,7 +121,7 @@ fn preferring(rng: &mut Rng, at: usize) -> Value {
     let spec = &mut pod["spec"];
     if rng.chance(50) {
         let term = |rng: &mut Rng| {
-            let requirements = vec![cases::node_requirement(rng)];
+            let requirements = vec![terms::node_requirement(rng)];
             json!({"weight": rng.between(1, 100), "preference": {"matchExpressions": requirements}})
         };
         let terms: Vec<Value> = (0..rng.between(1, 3)).map(|_| term(rng)).collect();
@@ -134,7 +135,7 @@ fn preferring(rng: &mut Rng, at: usize) -> Value {
     }
     let mut spreads: Vec<Value> = Vec::new();
     for _ in 0..if rng.chance(50) { rng.between(1, 2) } else { 0 } {
-        let mut spread = cases::spread(rng);
+        let mut spread = terms::spread(rng);
         if rng.chance(85) {
             spread["whenUnsatisfiable"] = json!("ScheduleAnyway");
             spread.as_object_mut().map(|spread| spread.remove("minDomains"));
@@ -147,13 +148,13 @@ fn preferring(rng: &mut Rng, at: usize) -> Value {
     });
     spec["topologySpreadConstraints"] = json!(spreads);
     if rng.chance(40) {
-        spec["tolerations"] = json!([cases::toleration(rng)]);
+        spec["tolerations"] = json!([terms::toleration(rng)]);
     }
     pod
 }
 
 fn preferred_terms(rng: &mut Rng) -> Value {
-    let term = |rng: &mut Rng| json!({"weight": rng.between(1, 100), "podAffinityTerm": cases::pod_term(rng)});
+    let term = |rng: &mut Rng| json!({"weight": rng.between(1, 100), "podAffinityTerm": terms::pod_term(rng)});
     let terms: Vec<Value> = (0..rng.between(1, 2)).map(|_| term(rng)).collect();
     json!({"preferredDuringSchedulingIgnoredDuringExecution": terms})
 }

@@ -9,7 +9,7 @@ use fluxqueue_workload::storage::{
 };
 use serde_json::{Value, json};
 
-use super::cases::{NAMESPACES, ZONES};
+use super::names::{NAMESPACES, ZONES};
 use super::rng::Rng;
 
 pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";

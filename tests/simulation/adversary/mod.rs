@@ -51,12 +51,12 @@ use fluxqueue_core::QueuePolicy;
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::ObjectKey;
 
-use crate::checks::{Violation, broken};
 use crate::machine::{self, Factory, Start};
 use crate::objects::OURS;
 use crate::punctual::Punctual;
 use crate::refusals::Refusal;
 use crate::rng::Rng;
+use crate::violation::{Violation, broken};
 pub(crate) use overruns::TOLD;
 
 use acts::{Act, Adversary};

@@ -14,9 +14,9 @@ use fluxqueue_core::{Note, Subject};
 use fluxqueue_workload::{Lifetime, ObjectKey, Pod};
 
 use super::side::Side;
-use crate::checks::{Violation, broken};
 use crate::objects::FOREIGN;
 use crate::server::flux_job_key;
+use crate::violation::{Violation, broken};
 
 pub(crate) const TOLD: &str =
     "a tenant delays others only for a cause that an Event names and that is true";

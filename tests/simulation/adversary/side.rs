@@ -13,7 +13,6 @@ use fluxqueue_workload::{
     Lifetime, ObjectKey, ObjectRef, Owner, OwnerKind, Phase, Pod, Resources, Shape, Uid,
 };
 
-use crate::checks::{Violation, broken};
 use crate::controllers::{Controllers, Plan};
 use crate::machine::{Factory, Start};
 use crate::objects::{OURS, Run, Template};
@@ -21,6 +20,7 @@ use crate::punctual::{Punctual, ROUNDS_MAX};
 use crate::rng::Rng;
 use crate::server::flux_job_key;
 use crate::stats::Stats;
+use crate::violation::{Violation, broken};
 
 /// Millicores of a core.
 pub(super) const CORE: u64 = 1_000;

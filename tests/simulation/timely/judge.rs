@@ -11,9 +11,9 @@ use fluxqueue_workload::{Lifetime, NodeName, Pod};
 
 use super::planner::{Ask, Interval, NEVER, Plan};
 use super::{BYPASS_SECONDS, Job, Timely};
-use crate::checks::{Violation, broken};
 use crate::room;
 use crate::server::flux_job_ref;
+use crate::violation::{Violation, broken};
 
 const KEPT: &str = "a promise is broken only for a cause that an Event names";
 const CAUSE: &str = "the cause for which a promise is broken is one that there was";

@@ -27,13 +27,13 @@ use fluxqueue_core::{Action, ActionKind, QueuePolicy};
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::{Lifetime, NodeName, ObjectKey, Pod};
 
-use crate::checks::{Violation, broken};
 use crate::jobs::{self, Unit};
 use crate::machine::{self, Factory, Start};
 use crate::objects::{OURS, ZONE};
 use crate::punctual::{Punctual, ROUNDS_MAX};
 use crate::rng::Rng;
 use crate::room;
+use crate::violation::{Violation, broken};
 use judge::Happened;
 use planner::Amounts;
 

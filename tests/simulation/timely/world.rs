@@ -14,11 +14,11 @@ use fluxqueue_workload::{
 
 use super::planner::Amounts;
 use super::{Job, Timely};
-use crate::checks::Violation;
 use crate::jobs::{self, Unit};
 use crate::objects::{self, FOREIGN, HOST, OURS, ZONE};
 use crate::rng::Rng;
 use crate::server::PRIORITY_CLASSES;
+use crate::violation::Violation;
 
 const GIB: u64 = 1 << 30;
 /// Most pods of ours that wait.

@@ -120,3 +120,21 @@ fn a_suspended_job_that_asks_for_nodes_alone_has_them_before_its_pods_are_there(
         assert_eq!(world.core.gauges().placements_withdrawn, 0);
     }
 }
+
+/// One stand-in stood for both pods; each of these stands for itself.
+#[test]
+fn a_job_that_loses_its_mark_while_it_waits_asks_for_its_pods_once() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit(pod("first", 4));
+    world.settle();
+    world.submit_job(marked("j", 2, 2));
+    world.settle();
+    assert_eq!(world.state("j"), Some(JobState::Pending));
+    world.submit_job(job("j", 2, 2));
+    for pod in pods_of("j", 2, 2) {
+        world.submit(pod);
+    }
+    world.change("first", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!((world.bound(), world.state("j")), (3, Some(JobState::Running)));
+}

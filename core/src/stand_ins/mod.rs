@@ -353,6 +353,7 @@ impl StandIns<'_> {
         // come late.
         let was_released = matches!(job.suspended, Suspended::Released { .. });
         job.suspended = if was_released { Suspended::Over } else { Suspended::No };
+        job.pods.stands_for = 1;
         let job = self.jobs.all.known(&id)?;
         for pod in self.stand_ins(job) {
             // Its slot is given back first, so that its end does not count as the loss of a pod.

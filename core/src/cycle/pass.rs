@@ -141,7 +141,9 @@ impl Core {
                 Decision::Start { pending, .. } | Decision::Reserved { pending, .. } => {
                     undecided_parts(&self.jobs, pending)
                 }
-                Decision::Blocked { .. } | Decision::Withdrawn { .. } => Vec::new(),
+                Decision::Blocked { .. } | Decision::Withdrawn { .. } | Decision::PutOff { .. } => {
+                    Vec::new()
+                }
             };
             let is_tied = ties.iter().any(|tie| decided.contains(tie));
             decided.extend(ties);
@@ -238,6 +240,9 @@ impl Core {
             }
             Decision::Withdrawn { pending, later } => {
                 self.promise_keeping().broken(pending.job(), later)?;
+            }
+            Decision::PutOff { pending, was } => {
+                self.promise_keeping().put_off(pending.job(), &was)?;
             }
         }
         Ok(())

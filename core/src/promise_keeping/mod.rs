@@ -17,6 +17,7 @@ use crate::records::stored::Stored;
 use crate::records::times::time_of;
 use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
+use crate::telling::blockers::Blockers;
 use crate::telling::delay::DelayedBy;
 use crate::telling::readers::Named;
 use crate::telling::words;
@@ -88,9 +89,6 @@ impl PromiseKeeping<'_> {
         let queue = self.sight().limited_queue(id).filter(|_| late.cause == Delay::Walltime);
         let job = self.jobs.all.get(&id).filter(|_| late.cause == Delay::Capacity);
         let missing = job.and_then(|job| self.missing_claim(job));
-        let namespace =
-            self.jobs.all.get(&id).map(|job| Arc::clone(&job.key.namespace)).unwrap_or_default();
-        let reader = self.settings.reader(&namespace);
         let (cause, by, stays) = match late.cause {
             Delay::Capacity if missing.is_some() => (Delay::Capacity, None, None),
             // The room is lost for another reason: a pod that should end in this very second is not
@@ -127,8 +125,33 @@ impl PromiseKeeping<'_> {
             }
             Delay::Priority | Delay::Edit => self.changed_by(cause, by, job),
         };
-        let by = words::delay::message(&by, &reader);
-        let seconds = start.map(|start| start.saturating_sub(late.was.start));
+        self.publish_delay(id, cause, &by, start.map(|start| start.saturating_sub(late.was.start)))
+    }
+
+    /// Takes up that a job which was promised a start may not start for now.
+    pub(crate) fn put_off(&mut self, id: JobId, was: &Kept) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let Some(why) = job.told.blocker.as_ref().map(Blockers::text) else {
+            return self
+                .broken(id, Some(Late { cause: Delay::Capacity, was: was.clone(), by: None }));
+        };
+        *self.agenda.gauges.reservations_delayed.entry(Delay::Edit.as_str()).or_default() += 1;
+        self.publish_delay(id, Delay::Edit, &DelayedBy::PutOff(why), None)?;
+        self.agenda.dirty.insert(id);
+        Ok(())
+    }
+
+    /// Publishes an Event about a job that starts this number of seconds later than promised, or at
+    /// an unknown time.
+    fn publish_delay(
+        &mut self,
+        id: JobId,
+        cause: Delay,
+        by: &DelayedBy,
+        seconds: Option<i64>,
+    ) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let by = words::delay::message(by, &self.settings.reader(&job.key.namespace));
         let by_how_much = seconds.map_or("at an unknown time".to_owned(), |seconds| {
             format!("{seconds} s later than promised")
         });

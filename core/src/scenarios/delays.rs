@@ -402,3 +402,23 @@ fn a_job_with_a_pod_that_goes_before_its_binding_is_told_that_its_promise_is_bro
     assert_eq!(world.core.gauges().reservations_delayed.get("edit"), Some(&1));
     assert!(world.notes.contains(&"ReservationDelayed".to_owned()), "{:?}", world.notes);
 }
+
+/// The API server refuses to store the FluxJob: the job may not start before it does.
+#[test]
+fn a_job_with_a_flux_job_that_cannot_be_written_is_told_that_its_promise_is_broken() {
+    let mut world = waiting_gang(QueuePolicy::Easy);
+    world.edit("j", |spec| spec.overrides.walltime_seconds = Some(50));
+    let is_of_j = |action: &Action| matches!(&action.kind, ActionKind::WriteStatus { job, .. } if job.key.to_string().contains("/j-"));
+    let (own, others): (Vec<Action>, Vec<Action>) = world.step().into_iter().partition(is_of_j);
+    assert_eq!(own.len(), 1);
+    let refused = WriteOutcome::Refused("403: exceeded quota".to_owned());
+    world.tell(Event::Done(own[0].id, Outcome::Write(refused)));
+    world.carry_out_all(others);
+    world.submit(lasting("later", 4, 10));
+    world.settle();
+    let told = world.texts.iter().zip(&world.notes);
+    let mut told = told.filter(|(_, reason)| *reason == "ReservationDelayed").map(|(text, _)| text);
+    let expected =
+        "edit: starts at an unknown time: its FluxJob cannot be written: 403: exceeded quota";
+    assert_eq!(told.next().map(String::as_str), Some(expected));
+}

@@ -37,4 +37,6 @@ pub(crate) enum DelayedBy {
     Paused(String),
     /// The job itself was changed.
     EditedItself,
+    /// The job may not start for now, for this reason.
+    PutOff(String),
 }

@@ -217,7 +217,7 @@ pub fn follow(
                 started.push((pending, slots));
             }
             Decision::Blocked { class, attempt, .. } => queue.remember(class, *attempt),
-            Decision::Reserved { .. } | Decision::Withdrawn { .. } => {}
+            Decision::Reserved { .. } | Decision::Withdrawn { .. } | Decision::PutOff { .. } => {}
         }
     }
     queue.take_arrivals();

@@ -87,7 +87,9 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             return true;
         }
         if self.requests.is_put_off(pending) {
-            self.withdraw(pending);
+            let was = self.capacity.withdraw(pending);
+            let put_off = was.map(|was| Decision::PutOff { pending: pending.clone(), was });
+            self.plan.decisions.extend(put_off);
             return true;
         }
         if let Some(head) = self.head_before(place) {
@@ -99,8 +101,11 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
             if displaces == Some(Delay::Edit) {
                 // It asks for something else than when it was promised, or for another place in the
                 // queue.
-                before =
-                    self.withdraw(pending).map(|was| Late { cause: Delay::Edit, was, by: None });
+                before = self.capacity.withdraw(pending).map(|was| Late {
+                    cause: Delay::Edit,
+                    was,
+                    by: None,
+                });
             } else if let Some(starts) = self.remake(pending, class) {
                 if !starts {
                     let known = self.queue.last_attempt(class);
@@ -384,12 +389,6 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         }
         self.memory.started.insert(pending.clone());
         self.plan.decisions.push(Decision::Start { pending: pending.clone(), request, slots });
-    }
-
-    fn withdraw(&mut self, pending: &PendingRequest) -> Option<Kept> {
-        let kept = self.capacity.withdraw(pending)?;
-        self.plan.decisions.push(Decision::Withdrawn { pending: pending.clone(), later: None });
-        Some(kept)
     }
 
     /// Promises a request a start. With `before`, it had a promise to start then, and asked for

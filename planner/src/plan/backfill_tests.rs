@@ -59,6 +59,9 @@ fn walk_by(
                     .map_or_else(String::new, |late| format!(", later: {}", late.cause.as_str()));
                 said.push(format!("{} at {start}{later}", name(pending.job())));
             }
+            Decision::PutOff { pending, .. } => {
+                said.push(format!("{} is put off", name(pending.job())));
+            }
             Decision::Withdrawn { pending, later } => {
                 said.push(format!("{} withdrawn {later:?}", name(pending.job())));
             }

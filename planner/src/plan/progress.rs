@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::attempt::{Attempt, Standing};
 use super::claims::Claims;
-use super::promising::Late;
+use super::promising::{Kept, Late};
 use super::request::{Request, RequestKey};
 use super::resting::Resting;
 use crate::queue::{ClassId, PendingRequest, Place, Queue};
@@ -48,6 +48,13 @@ pub enum Decision<S> {
         pending: PendingRequest,
         /// The promise that this breaks.
         later: Option<Late>,
+    },
+    /// It may not start for now, and so has no reservation any more.
+    PutOff {
+        /// The request.
+        pending: PendingRequest,
+        /// The promise that this breaks.
+        was: Kept,
     },
 }
 

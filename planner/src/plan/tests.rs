@@ -332,7 +332,7 @@ fn walk(queue: &mut Pending, waiting: &Waiting, machine: &mut Machine) -> Vec<St
                 });
                 queue.remember(class, *attempt);
             }
-            Decision::Reserved { .. } | Decision::Withdrawn { .. } => {
+            Decision::Reserved { .. } | Decision::Withdrawn { .. } | Decision::PutOff { .. } => {
                 unreachable!("nothing is promised")
             }
         }
@@ -555,7 +555,7 @@ fn who_comes_last_is_judged_by_what_was_held_before() {
             Decision::Blocked { pending, attempt, .. } => {
                 format!("{} {:?}", name(pending.job()), attempt.outcome)
             }
-            Decision::Reserved { .. } | Decision::Withdrawn { .. } => {
+            Decision::Reserved { .. } | Decision::Withdrawn { .. } | Decision::PutOff { .. } => {
                 unreachable!("nothing is promised")
             }
         })

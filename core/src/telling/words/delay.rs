@@ -14,7 +14,7 @@ pub(crate) fn message(by: &DelayedBy, reader: &Reader<'_>) -> String {
         DelayedBy::Retried(pod) => {
             format!("{} takes the place of a pod that failed", reader.pod(pod))
         }
-        DelayedBy::Claim(text) | DelayedBy::Paused(text) => text.clone(),
+        DelayedBy::Claim(text) | DelayedBy::Paused(text) | DelayedBy::PutOff(text) => text.clone(),
         DelayedBy::Loss(Loss::Node(node, loss)) => format!("node {node} {}", of_node(*loss)),
         DelayedBy::Loss(Loss::Pod(pod, node)) => {
             format!("{} took room on node {node}", reader.pod(pod))

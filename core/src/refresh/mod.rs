@@ -494,11 +494,17 @@ impl Refresh<'_> {
         if !job.record.overrides.is_held() && !job.queue.is_held() {
             return Ok(());
         }
-        let sent = |m: &&Member| m.maybe_bound || (m.stage.is_binding() || m.stage.is_bound());
-        if job.style == Style::Gang && self.jobs.live(job).any(|member| sent(&member)) {
+        let now = self.clock.now;
+        let is_sent = |m: &Member| m.stage.is_binding() || m.stage.is_bound();
+        if job.style == Style::Gang && self.jobs.live(job).any(|m| m.maybe_bound || is_sent(m)) {
             return Ok(());
         }
-        let unsent = self.jobs.live(job).filter(|m| !sent(m) && m.stage.is_unsent());
+        // A Binding without an answer may have had an effect: that is known after a while.
+        let in_doubt = self.jobs.live(job).filter(|m| m.stage.is_unsent() && m.is_in_doubt(now));
+        if let Some(at) = in_doubt.map(|member| member.doubt_until).min() {
+            self.agenda.timers.wake(Timer::Job(id), at);
+        }
+        let unsent = self.jobs.live(job).filter(|m| m.stage.is_unsent() && !m.is_in_doubt(now));
         let unsent: Vec<Uid> = unsent.map(|member| member.pod.id.uid.clone()).collect();
         if unsent.is_empty() {
             return Ok(());

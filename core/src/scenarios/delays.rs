@@ -408,7 +408,10 @@ fn a_job_with_a_pod_that_goes_before_its_binding_is_told_that_its_promise_is_bro
 fn a_job_with_a_flux_job_that_cannot_be_written_is_told_that_its_promise_is_broken() {
     let mut world = waiting_gang(QueuePolicy::Easy);
     world.edit("j", |spec| spec.overrides.walltime_seconds = Some(50));
-    let is_of_j = |action: &Action| matches!(&action.kind, ActionKind::WriteStatus { job, .. } if job.key.to_string().contains("/j-"));
+    let is_of_j = |action: &Action| match &action.kind {
+        ActionKind::WriteStatus { job, .. } => job.key.name.starts_with("j-"),
+        _ => false,
+    };
     let (own, others): (Vec<Action>, Vec<Action>) = world.step().into_iter().partition(is_of_j);
     assert_eq!(own.len(), 1);
     let refused = WriteOutcome::Refused("403: exceeded quota".to_owned());

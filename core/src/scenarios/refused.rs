@@ -530,3 +530,19 @@ fn a_lone_pod_whose_bindings_have_no_answer_says_so_each_time_it_queues_again() 
     world.settle();
     assert_eq!(world.node_of("p"), Some("a"));
 }
+
+/// Its first Binding had no answer, so that the pod could have been on its node when the hold came.
+#[test]
+fn a_pod_with_a_binding_in_doubt_is_held_once_that_is_known_to_have_had_no_effect() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit(pod("p", 1));
+    settle_but(&mut world, unanswered_bindings);
+    world.pass_seconds(1);
+    settle_but(&mut world, refused_bindings);
+    world.edit("p", |spec| spec.overrides.hold = true);
+    world.settle();
+    assert_eq!(world.node_of("p"), None);
+    world.pass_seconds(60);
+    world.settle();
+    assert_eq!((world.node_of("p"), world.state("p")), (None, Some(JobState::Held)));
+}

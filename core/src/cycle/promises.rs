@@ -57,6 +57,7 @@ impl Core {
                 }
             }
         }
+        self.promise_keeping().tell_promises_of_kept_outside();
         self.promise_keeping().restore_patience();
         // The patience of some has run out by now: the walk that follows passes no request by ahead
         // of them.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{EventReason, FluxJobStatus};
+use fluxqueue_api::{BlockedReason, EventReason, FluxJobStatus};
 
 use crate::action::{EventKind, Subject};
 use crate::agenda::{Agenda, overdue_from};
@@ -367,9 +367,27 @@ impl PromiseKeeping<'_> {
             job.start.promised_before = Some(was).filter(|_| is_of_job);
             return Ok(());
         }
+        if is_kept_outside(job) {
+            return self.put_off(pending.job(), &was);
+        }
         let cause = if self.missing_claim(job).is_some() { Delay::Capacity } else { Delay::Edit };
         self.tell_delay(pending.job(), &Late { cause, was, by: None }, None)?;
         Ok(())
+    }
+
+    /// Reports the promises of an earlier process to jobs that are kept out of the queue now, though
+    /// not by a decision about them.
+    pub(crate) fn tell_promises_of_kept_outside(&mut self) {
+        let promised = |job: &Job| {
+            let status = job.record.seen.status.as_deref().filter(|_| is_kept_outside(job))?;
+            Some((job.id, self.sight().kept_of(status.reservation.as_ref()?)?))
+        };
+        let told: Vec<(JobId, Kept)> =
+            self.jobs.all.values().filter_map(|job| promised(job)).collect();
+        for (id, was) in told {
+            let done = self.put_off(id, &was);
+            self.agenda.heed(done);
+        }
     }
 
     /// Describes the claim for which a job waits.
@@ -501,4 +519,12 @@ impl PromiseKeeping<'_> {
         }
         Ok(())
     }
+}
+
+/// True if releases rest in the namespace of a job, or a quota there leaves it no room.
+fn is_kept_outside(job: &Job) -> bool {
+    let reason = job.told.blocker.as_ref().map(Blockers::reason);
+    let is_outside =
+        matches!(reason, Some(BlockedReason::ReleasePaused | BlockedReason::QuotaExceeded));
+    is_outside && !job.life.is_placed() && job.life.end().is_none()
 }

@@ -137,7 +137,9 @@ fn every_example_says_what_it_needs() {
         let needs_racks =
             text.contains("-level: rack") || text.contains("topology.kubernetes.io/rack");
         let is_needy = needs_racks
-            || ["nvidia.com/gpu:", "fluxqueue/exclusive:"].iter().any(|word| text.contains(word));
+            || ["nvidia.com/gpu:", "fluxqueue/exclusive:", "kind: PodGroup", "schedulingPolicy:"]
+                .iter()
+                .any(|word| text.contains(word));
         assert_eq!(text.starts_with("# Needs "), is_needy, "{}", path.display());
     }
 }

@@ -22,7 +22,7 @@ use fluxqueue_workload::ObjectKey;
 use fluxqueue_workload::pod_group::{API_GROUP, GroupVersion, GroupWorkload, PodGroup};
 
 /// The pause between two looks at the versions.
-pub(super) const LOOK_EVERY: Duration = Duration::from_secs(60);
+pub(super) const LOOK_EVERY: Duration = Duration::from_mins(1);
 
 /// The time that one answer may take.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);

@@ -375,8 +375,8 @@ impl PromiseKeeping<'_> {
         Ok(())
     }
 
-    /// Reports the promises of an earlier process to jobs that are kept out of the queue now, though
-    /// not by a decision about them.
+    /// Reports the promises of an earlier process to jobs that are kept out of the queue now, by no
+    /// decision about them.
     pub(crate) fn tell_promises_of_kept_outside(&mut self) {
         let promised = |job: &Job| {
             let status = job.record.seen.status.as_deref().filter(|_| is_kept_outside(job))?;

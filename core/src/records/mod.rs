@@ -122,7 +122,9 @@ impl Records {
     ) -> impl Iterator<Item = (&ObjectKey, &FluxJob)> {
         let group = match identity {
             Identity::Group(key) => Some(key.clone()),
-            Identity::PodGroup(key, uid) => Some(of_pod_group(&key.namespace, &key.name, uid)),
+            Identity::PodGroup(key, uid) => {
+                Some(of_pod_group(&key.namespace, &key.name, uid.as_ref()))
+            }
             Identity::Controller(..) | Identity::Pod(_) => None,
         };
         let keys = group.and_then(|group| self.of_groups.get(&group));
@@ -139,15 +141,15 @@ fn group_of(key: &ObjectKey, object: &FluxJob) -> Option<ObjectKey> {
         WorkloadKind::PodGroup => {
             let is_by_name = names::fluxjob_name(name, *kind, uid) == *key.name;
             let uid = (!is_by_name).then(|| Uid::from(uid.as_str()));
-            Some(of_pod_group(&key.namespace, name, &uid))
+            Some(of_pod_group(&key.namespace, name, uid.as_ref()))
         }
         _ => None,
     }
 }
 
 /// Returns the key of a PodGroup among the groups: no name of a group has a slash.
-fn of_pod_group(namespace: &Arc<str>, name: &str, uid: &Option<Uid>) -> ObjectKey {
-    let uid = uid.as_deref().unwrap_or_default();
+fn of_pod_group(namespace: &Arc<str>, name: &str, uid: Option<&Uid>) -> ObjectKey {
+    let uid = uid.map_or("", |uid| &**uid);
     ObjectKey::new(Arc::clone(namespace), format!("{uid}/{name}"))
 }
 

@@ -223,9 +223,35 @@ pub fn quantity(resource: &str, amount: impl Into<u128>) -> String {
     amount.to_string()
 }
 
+/// Formats one amount for people: cores as a decimal number (`1.5`), everything else as
+/// [`quantity`] does.
+pub fn told(resource: &str, amount: impl Into<u128>) -> String {
+    let amount: u128 = amount.into();
+    if resource != "cpu" || amount.is_multiple_of(1000) {
+        return quantity(resource, amount);
+    }
+    format!("{}.{:03}", amount / 1000, amount % 1000).trim_end_matches('0').to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn people_are_told_cores_and_not_thousandths_of_them() {
+        for (thousandths, text) in [
+            (16_387_750_u64, "16387.75"),
+            (100, "0.1"),
+            (1, "0.001"),
+            (1010, "1.01"),
+            (10_000, "10"),
+            (0, "0"),
+        ] {
+            assert_eq!(told("cpu", thousandths), text);
+            assert_eq!(millis(text), Ok(thousandths), "it is exact");
+        }
+        assert_eq!(told("memory", 1_u64 << 31), quantity("memory", 1_u64 << 31));
+    }
 
     #[test]
     fn quantities_are_read_exactly_and_rounded_up() {

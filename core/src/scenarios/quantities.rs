@@ -46,6 +46,29 @@ fn sums_beyond_64_bits_do_not_wrap_in_a_limit() {
 }
 
 #[test]
+fn messages_have_cores_and_fields_have_quantities() {
+    let mut world = backfilling(&[("a", 8)]);
+    queue(&mut world, "q", &json!({"limits": {"resources": {"cpu": "2500m"}}}));
+    for name in ["p0", "p1"] {
+        world.submit(of_queue(asking(name, "cpu", 1250), "q"));
+        world.settle();
+    }
+    world.submit(of_queue(asking("p2", "cpu", 10), "q"));
+    world.settle();
+    let (_, message) = world.blocked("p2");
+    assert!(message.starts_with("0.01 cpu asked for, 2.5 of 2.5 used"), "{message}");
+    let blocker = &world.record("p2").status.as_ref().unwrap().blocked_by[0];
+    let fields = [&blocker.requested, &blocker.used, &blocker.limit].map(Option::as_deref);
+    assert_eq!(fields, [Some("10m"), Some("2500m"), Some("2500m")]);
+    for name in ["w0", "w1"] {
+        world.submit(of_group(asking(name, "cpu", 3751), "w", Ok(2)));
+    }
+    world.settle();
+    let (_, message) = world.blocked("w");
+    assert!(message.contains("ask for 7.502 cpu, 5.5 free on the nodes"), "{message}");
+}
+
+#[test]
 fn odd_limits_mean_what_kubernetes_means() {
     // A limit on GPUs, and how many pods of one GPU run.
     for (limit, bound) in [

@@ -16,7 +16,7 @@ use crate::telling::obstacle::{
 };
 use fluxqueue_machine::cluster::summary;
 use fluxqueue_workload::Time;
-use fluxqueue_workload::quantity::quantity;
+use fluxqueue_workload::quantity::{quantity, told};
 
 /// Puts a obstacle in words, with its numbers for programs.
 pub(crate) fn blocked_by(obstacle: &Obstacle) -> BlockedBy {
@@ -39,9 +39,9 @@ pub(crate) fn blocked_by(obstacle: &Obstacle) -> BlockedBy {
         Obstacle::Limit(limit) => of_limit(limit),
         Obstacle::Nodes(nodes) => of_nodes(nodes),
         Obstacle::Resource(_, amounts) => {
-            let (requested, free) = texts(amounts);
-            let text = format!("{requested} {} asked for, {free} free", amounts.resource);
-            with_amounts(says(text), amounts)
+            let Amounts { resource, requested, free } = amounts;
+            let (requested, free) = (told(resource, *requested), told(resource, *free));
+            with_amounts(says(format!("{requested} {resource} asked for, {free} free")), amounts)
         }
         Obstacle::Level(level) => of_level(level),
     }
@@ -71,15 +71,16 @@ fn of_limit(limit: &ReachedLimit) -> BlockedBy {
     else {
         return BlockedBy::new(BlockedReason::QueueLimit, "a limit that has changed");
     };
-    let text = |amount: u128| {
-        resource.as_deref().map_or_else(|| amount.to_string(), |name| quantity(name, amount))
+    let text = |amount: u128, words: fn(&str, u128) -> String| {
+        resource.as_deref().map_or_else(|| amount.to_string(), |name| words(name, amount))
     };
     let of_whom =
         namespace.as_ref().map_or(String::new(), |namespace| format!(" by namespace {namespace}"));
-    let (used_text, most_text) = (text(*used), text(u128::from(*most)));
+    let most = u128::from(*most);
+    let (used_text, most_text) = (text(*used, told), text(most, told));
     let use_of_limit = match resource {
         Some(name) => {
-            format!("{} {name} asked for, {used_text} of {most_text} used", text(*asked))
+            format!("{} {name} asked for, {used_text} of {most_text} used", text(*asked, told))
         }
         None => format!("{used_text} of {most_text} running jobs used"),
     };
@@ -88,27 +89,22 @@ fn of_limit(limit: &ReachedLimit) -> BlockedBy {
         message += " It asks for more than the limit, so later jobs are not held back.";
     }
     BlockedBy {
-        requested: resource.is_some().then(|| text(*asked)),
-        available: resource.is_some().then(|| text(u128::from(*most).saturating_sub(*used))),
-        used: Some(text(*used)),
-        limit: Some(text(u128::from(*most))),
+        requested: resource.is_some().then(|| text(*asked, quantity)),
+        available: resource.is_some().then(|| text(most.saturating_sub(*used), quantity)),
+        used: Some(text(*used, quantity)),
+        limit: Some(text(most, quantity)),
         queue: Some(limit.queue.clone()),
         resource: resource.as_ref().map(ToString::to_string),
         ..BlockedBy::new(BlockedReason::QueueLimit, message)
     }
 }
 
-/// Returns the requested and the free amount, as people write them.
-fn texts(Amounts { resource, requested, free }: &Amounts) -> (String, String) {
-    (quantity(resource, *requested), quantity(resource, *free))
-}
-
-fn with_amounts(said: BlockedBy, amounts: &Amounts) -> BlockedBy {
-    let (requested, available) = texts(amounts);
+/// Adds the amounts for programs, as Kubernetes quantities.
+fn with_amounts(said: BlockedBy, Amounts { resource, requested, free }: &Amounts) -> BlockedBy {
     BlockedBy {
-        requested: Some(requested),
-        available: Some(available),
-        resource: Some(amounts.resource.clone()),
+        requested: Some(quantity(resource, *requested)),
+        available: Some(quantity(resource, *free)),
+        resource: Some(resource.clone()),
         ..said
     }
 }
@@ -169,10 +165,10 @@ fn scarcest(amounts: &Amounts, asking: u64, nodes: &NoNodes) -> String {
     } else {
         format!("{pods} pods start together and")
     };
-    let (requested, available) = texts(amounts);
+    let Amounts { resource, requested, free: available } = amounts;
+    let (requested, available) = (told(resource, *requested), told(resource, *available));
     format!(
-        " {askers} ask for {requested} {}, {available} {free} on the nodes they may use.",
-        amounts.resource
+        " {askers} ask for {requested} {resource}, {available} {free} on the nodes they may use."
     )
 }
 

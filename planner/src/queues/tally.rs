@@ -10,7 +10,7 @@ use fluxqueue_api::FluxQueueStatus;
 use super::limits::{Counted, Limit, Limits};
 use crate::queue::JobId;
 use fluxqueue_workload::Resources;
-use fluxqueue_workload::quantity::{quantities, quantity};
+use fluxqueue_workload::quantity::{quantities, told};
 
 /// The jobs in each queue.
 #[derive(Debug, Clone, Default)]
@@ -219,13 +219,13 @@ fn usage(running: usize, used: &Resources, limits: &Limits) -> Option<String> {
         parts.push(match &limit.what {
             Counted::Jobs => format!("{running}/{} jobs", limit.most),
             Counted::Resource(name) => {
-                format!("{}/{} {name}", quantity(name, used.sum(name)), quantity(name, limit.most))
+                format!("{}/{} {name}", told(name, used.sum(name)), told(name, limit.most))
             }
         });
     }
     for (name, amount) in used.sums().filter(|(name, amount)| *amount > 0 && ***name != *"pods") {
         if !limits.in_all().any(|limit| limit.what == Counted::Resource(Arc::from(&**name))) {
-            parts.push(format!("{} {name}", quantity(name, amount)));
+            parts.push(format!("{} {name}", told(name, amount)));
         }
     }
     (!parts.is_empty()).then(|| parts.join(", "))
@@ -237,7 +237,7 @@ fn summary(limits: &Limits) -> Option<String> {
     for limit in &limits.running {
         let mut part = match &limit.what {
             Counted::Jobs => format!("{} jobs", limit.most),
-            Counted::Resource(name) => format!("{} {name}", quantity(name, limit.most)),
+            Counted::Resource(name) => format!("{} {name}", told(name, limit.most)),
         };
         for (label, value) in limit.nodes.iter().flat_map(|nodes| &nodes.node_selector) {
             let _ = write!(part, " on {label}={value}");
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!((status.waiting, status.running, &*status.used["cpu"]), (1, 1, "1500m"));
         assert_eq!(
             (status.display_usage.as_deref(), status.display_limits),
-            (Some("1500m cpu"), None)
+            (Some("1.5 cpu"), None)
         );
         tally.note(job, Some(member("cpu", "a", Life::Runs(has))));
         tally.note(job.next(), None);

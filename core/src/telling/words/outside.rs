@@ -4,7 +4,7 @@ use fluxqueue_api::{BlockedBy, BlockedReason, text};
 
 use crate::telling::outside::{Outside, QueueObstacle, QueueTrouble, QuotaShortage};
 use fluxqueue_workload::Lifetime;
-use fluxqueue_workload::quantity::quantity;
+use fluxqueue_workload::quantity::told;
 
 /// Puts an obstacle in words, with the queue that it is about.
 pub(crate) fn blocked_by(obstacle: &Outside) -> BlockedBy {
@@ -76,8 +76,8 @@ pub(crate) fn of_quota(shortage: &QuotaShortage) -> String {
         if *is_beside_others { " beside those of Jobs that were just released" } else { "" };
     format!(
         "resourcequota {quota} leaves {} of {name}, and its pods ask for {}{beside}",
-        quantity(resource, u128::from(*left)),
-        quantity(resource, *asked)
+        told(resource, u128::from(*left)),
+        told(resource, *asked)
     )
 }
 

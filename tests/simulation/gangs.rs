@@ -232,17 +232,19 @@ fn has_begun(view: &View, unit: &Unit) -> bool {
 }
 
 /// Returns the slots of the placement that the core received last, if there are several.
-pub(crate) fn slots(view: &View, unit: &Unit) -> Option<Vec<NodeName>> {
+fn slots(view: &View, unit: &Unit) -> Option<Vec<NodeName>> {
+    placed(view, unit).filter(|slots| slots.len() > 1)
+}
+
+/// Returns the slots of the placement that the core received last.
+pub(crate) fn placed(view: &View, unit: &Unit) -> Option<Vec<NodeName>> {
     let records = jobs::records(unit, &view.flux_jobs);
     let mut placed =
         records.iter().filter_map(|job| view.placements.get(job.metadata.uid.as_deref()?));
     let (Some((_, ranges)), None) = (placed.next(), placed.next()) else { return None };
-    let slots: Vec<NodeName> = placement::expand(ranges)
-        .ok()?
-        .into_iter()
-        .map(|(_, _, node)| NodeName::from(node))
-        .collect();
-    (slots.len() > 1).then_some(slots)
+    let slots = placement::expand(ranges).ok()?.into_iter();
+    let slots: Vec<NodeName> = slots.map(|(_, _, node)| NodeName::from(node)).collect();
+    (!slots.is_empty()).then_some(slots)
 }
 
 /// Returns how many members start together: as in the placement, unless fewer are wanted by now.

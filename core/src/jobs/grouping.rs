@@ -22,6 +22,15 @@ pub(crate) struct Belonging {
     pub uid: Uid,
 }
 
+impl Belonging {
+    /// Returns the same with another uid for the FluxJob's name.
+    pub(crate) fn named_after(&self, uid: Uid) -> Self {
+        let Belonging { identity, kind, style, name, uid: _ } = self;
+        let (kind, style) = (*kind, *style);
+        Belonging { identity: identity.clone(), kind, style, name: Arc::clone(name), uid }
+    }
+}
+
 /// How many pods start together, or why that number is not known yet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StartSize {

@@ -9,7 +9,7 @@ use crate::jobs::awaiting_owner::AwaitingPod;
 use crate::jobs::controllers::MadeBy;
 use crate::jobs::grouping;
 use crate::jobs::grouping::Belonging;
-use crate::jobs::job::{InQueue, Job, JobPods, JobStart, Style, Told, Wait, Workload};
+use crate::jobs::job::{Identity, InQueue, Job, JobPods, JobStart, Style, Told, Wait, Workload};
 use crate::jobs::lifecycle::{End, Lifecycle};
 use crate::jobs::member::Member;
 use crate::jobs::order::PodOrder;
@@ -158,7 +158,14 @@ impl Members<'_> {
         }
         let key = self.record_key(pod, belonging);
         let owners = grouping::owners(pod, belonging, &self.jobs.controllers);
-        self.new_job(belonging, key, owners, Arc::clone(&pod.scheduler))
+        let uid = match (&belonging.identity, self.records.get(&key)) {
+            // If its FluxJob has to be made again, its name and this uid still have to match.
+            (Identity::PodGroup(_, None), Some(record)) => {
+                Uid::from(record.spec.workload_ref.uid.as_str())
+            }
+            _ => belonging.uid.clone(),
+        };
+        self.new_job(&belonging.named_after(uid), key, owners, Arc::clone(&pod.scheduler))
     }
 
     /// Returns the ended group that a pod belongs to after a restart, rather than to a new group of
@@ -268,13 +275,8 @@ impl Members<'_> {
     }
 
     pub(crate) fn regroup(&mut self, uid: &Uid) -> Sound {
-        let member = self.jobs.members.known(uid)?;
-        let identity = self.jobs.all.get(&member.job).map(|job| job.workload.identity.clone());
-        let is_orphan = self.intake.awaiting_owner.is_orphan(&member.pod);
-        let now = self.left_behind(&member.pod).filter(|_| is_orphan);
-        let now =
-            now.or_else(|| grouping::belonging(&member.pod, &self.jobs.controllers, is_orphan));
-        if now.map(|belonging| belonging.identity) == identity {
+        let is_orphan = self.intake.awaiting_owner.is_orphan(&self.jobs.members.known(uid)?.pod);
+        if !self.belongs_elsewhere(uid)? {
             return Ok(());
         }
         let Some(member) = self.jobs.members.remove(uid) else { return Ok(()) };
@@ -289,8 +291,23 @@ impl Members<'_> {
         self.attach(member.pod, is_orphan)?;
         if let Some(anew) = self.jobs.members.get_mut(uid) {
             anew.nomination = member.nomination;
+            // The writes that are under way for it go on.
+            (anew.telling, anew.reported) = (member.telling, member.reported);
+            (anew.ungating, anew.ungated) = (member.ungating, member.ungated);
+            (anew.failed, anew.retry_at) = (member.failed, member.retry_at);
         }
         Ok(())
+    }
+
+    /// True if a pod is a part of another job now than the one that it is in.
+    pub(crate) fn belongs_elsewhere(&self, uid: &Uid) -> Sound<bool> {
+        let member = self.jobs.members.known(uid)?;
+        let identity = self.jobs.all.get(&member.job).map(|job| &job.workload.identity);
+        let is_orphan = self.intake.awaiting_owner.is_orphan(&member.pod);
+        let now = self.left_behind(&member.pod).filter(|_| is_orphan);
+        let now =
+            now.or_else(|| grouping::belonging(&member.pod, &self.jobs.controllers, is_orphan));
+        Ok(now.as_ref().map(|belonging| &belonging.identity) != identity)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::jobs::controllers::MadeBy;
+use crate::jobs::member::Member;
 use crate::jobs::pod_groups::Change;
 use crate::parts::Members;
 use crate::sound::Sound;
@@ -85,7 +86,11 @@ impl Members<'_> {
     }
 
     fn look_at_pod_of_group(&mut self, uid: &Uid) -> Sound {
-        let member = self.jobs.members.get(uid).filter(|member| member.stage.is_waiting());
+        // A pod with a Binding that failed may be on its node after all.
+        let is_free = |member: &&Member| {
+            member.stage.is_waiting() || (member.stage.is_unsent() && member.failed.count == 0)
+        };
+        let member = self.jobs.members.get(uid).filter(is_free);
         let pod = member.map(|member| Arc::clone(&member.pod));
         let is_left_behind = |pod: &Pod| {
             // Its maker is gone, and the pod is about to be deleted: it stays in its job.
@@ -96,6 +101,10 @@ impl Members<'_> {
             let with = self.jobs.controllers.groups.with_topology(Arc::clone(&pod));
             if with.shape != pod.shape {
                 self.member_changed(with)?;
+            }
+            let is_unsent = |member: &Member| member.stage.is_unsent();
+            if self.jobs.members.get(uid).is_some_and(is_unsent) && self.belongs_elsewhere(uid)? {
+                self.slots().lose_slot(uid, &format!("the PodGroup of pod {} changes", pod.id))?;
             }
             self.regroup(uid)?;
         }

@@ -37,6 +37,7 @@ impl Recording<'_> {
             live,
             wanted: self.jobs.wanted(job),
             asked: self.jobs.asked(job),
+            min_count: self.jobs.controllers.groups.min_count(&job.workload.identity),
             scheduled: self.jobs.scheduled(job),
             walltimes,
             position: job.waiting.position.filter(|_| waits),

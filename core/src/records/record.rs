@@ -36,6 +36,8 @@ pub(crate) struct Snapshot<'a> {
     pub wanted: usize,
     /// The number of pods that its workload asks for; `None` if that is not known any more.
     pub asked: Option<usize>,
+    /// The number of pods without which none starts, by its PodGroup; `None` if that is not known.
+    pub min_count: Option<u32>,
     pub scheduled: ScheduledReason,
     /// The walltime that its workload states, and the one that counts; `None` if none of its pods
     /// is left.
@@ -227,7 +229,7 @@ impl Snapshot<'_> {
             (Identity::Group(_), _) if pod_sets.len() == 1 => {
                 grouping::group_size(&self.live).map(number)
             }
-            (Identity::PodGroup(..), _) if pod_sets.len() == 1 => Some(number(self.job.start.size)),
+            _ if pod_sets.len() == 1 => self.min_count.map(|count| number(count as usize)),
             _ => None,
         };
         let set = |(at, (shape, count)): (usize, &(&Arc<Shape>, usize))| PodSet {

@@ -41,6 +41,7 @@ mod estimates;
 mod exclusive;
 mod gangs;
 mod gangs_after_restart;
+mod group_changes;
 mod held_nodes;
 mod kept_away;
 mod kept_slots;

@@ -27,7 +27,7 @@ fn in_group(pod: Pod, group: &NamedGroup) -> Pod {
 }
 
 /// A pod of group `g`.
-fn of_g(name: &str, cores: u64) -> Pod {
+pub(super) fn of_g(name: &str, cores: u64) -> Pod {
     in_group(pod(name, cores), &named("g"))
 }
 
@@ -50,7 +50,7 @@ fn group(name: &str, policy: GroupPolicy) -> PodGroup {
     }
 }
 
-fn gang(min_count: u32) -> PodGroup {
+pub(super) fn gang(min_count: u32) -> PodGroup {
     group("g", GroupPolicy::Gang(min_count))
 }
 
@@ -59,7 +59,7 @@ fn basic() -> PodGroup {
 }
 
 impl World {
-    fn tell_group(&mut self, group: PodGroup) {
+    pub(super) fn tell_group(&mut self, group: PodGroup) {
         self.tell(Event::PodGroup(Arc::new(group)));
     }
 }

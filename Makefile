@@ -80,10 +80,12 @@ saboteurs: ## try each saboteur, and write the first seed that catches it into d
 digests: ## print a digest of each of 24 simulated runs (RUNS) of every kind: a change that moves or renames leaves them as they are
 	FLUXQUEUE_SIM_DIGESTS=$(or $(RUNS),24) cargo test --workspace --locked --test simulation
 
-simulation: ## simulate two million steps (SEEDS worlds, 720, of 2,800) with queues, limits, edits and stops, and half as many worlds with an adversary, from seed FROM (1) on
+simulation: ## simulate two million steps (SEEDS worlds, 720, of 2,800) with queues, limits, edits and stops, and half as many worlds with an adversary, and as many with PodGroups, from seed FROM (1) on
 	FLUXQUEUE_SIM_QUEUES=1 FLUXQUEUE_SIM_SEEDS=$(or $(SEEDS),720) FLUXQUEUE_SIM_FROM=$(or $(FROM),1) \
 		cargo test --workspace --locked --test simulation
 	FLUXQUEUE_SIM_ADVERSARY=1 FLUXQUEUE_SIM_SEEDS=$$(($(or $(SEEDS),720) / 2)) FLUXQUEUE_SIM_FROM=$(or $(FROM),1) \
+		cargo test --workspace --locked --test simulation
+	FLUXQUEUE_SIM_GROUPS=1 FLUXQUEUE_SIM_SEEDS=$$(($(or $(SEEDS),720) / 2)) FLUXQUEUE_SIM_FROM=$(or $(FROM),1) \
 		cargo test --workspace --locked --test simulation
 
 oracle: testbed ## compare CASES (1,000,000) random pods and clusters with kube-scheduler's own plugins, and a tenth as many scores

@@ -23,6 +23,7 @@ enum Stream {
     PriorityClass(Arc<str>),
     Queue(Arc<str>),
     Namespace(Arc<str>),
+    PodGroup(ObjectKey),
 }
 
 /// News on its way to the core.
@@ -56,6 +57,7 @@ impl Channel {
         server.controllers.values().for_each(|it| self.push(Event::Controller(Arc::clone(it))));
         server.flux_jobs.values().for_each(|job| self.push(Event::FluxJob(Arc::clone(job))));
         server.queues.values().for_each(|queue| self.push(Event::Queue(Arc::clone(queue))));
+        server.pod_groups.values().for_each(|it| self.push(Event::PodGroup(Arc::clone(it))));
         for (name, value) in PRIORITY_CLASSES {
             let class = PriorityClass {
                 name: name.into(),
@@ -116,6 +118,7 @@ fn skippable(first: &Event, second: &Event) -> bool {
         (Event::Controller(a), Event::Controller(b)) => a.id.uid == b.id.uid,
         (Event::FluxJob(a), Event::FluxJob(b)) => a.metadata.uid == b.metadata.uid,
         (Event::Queue(a), Event::Queue(b)) => a.uid == b.uid,
+        (Event::PodGroup(a), Event::PodGroup(b)) => a.id.uid == b.id.uid,
         _ => false,
     }
 }
@@ -137,10 +140,10 @@ fn stream_of(event: &Event) -> Option<Stream> {
         Event::Namespace(namespace) => Stream::Namespace(Arc::clone(&namespace.name)),
         Event::NamespaceGone(name) => Stream::Namespace(Arc::clone(name)),
         Event::ClockOffset(_) => Stream::Clock,
-        // The simulation has no storage, no DeviceClasses, no quotas and no PodGroups.
+        Event::PodGroup(group) => Stream::PodGroup(group.id.key.clone()),
+        Event::PodGroupGone(id) => Stream::PodGroup(id.key.clone()),
+        // The simulation has no storage, no DeviceClasses, no quotas and no Workloads.
         Event::Storage(_)
-        | Event::PodGroup(_)
-        | Event::PodGroupGone(_)
         | Event::PodGroupsHidden(_)
         | Event::Workload(_)
         | Event::WorkloadGone(_)

@@ -10,6 +10,7 @@ use fluxqueue_workload::{NodeName, ObjectRef, OwnerKind, Phase, Pod, Time};
 use crate::gangs;
 use crate::jobs::{self, Unit};
 use crate::machine::SLOT_KEEP_MAX_SECONDS;
+use crate::pod_groups;
 use crate::queues;
 use crate::room;
 use crate::server::{Server, flux_job_ref, is_version};
@@ -56,9 +57,10 @@ pub(crate) fn judge(
                 writes::judge(view, server, now, other)?;
                 suspended::judge(view, server, other)?;
                 judge_placement_hold(view, other)?;
+                pod_groups::judge_condition(view, now, other)?;
             }
         }
-        view.ask(action);
+        view.ask(action, now);
     }
     Ok(())
 }
@@ -146,9 +148,11 @@ fn judge_start(view: &View, pod: &Pod, now: Time, about: &str) -> Result<(), Vio
         return Ok(());
     }
     let there = 1 + others().count();
+    pod_groups::judge_start(view, pod, there, about)?;
     let wanted = expected_together(view, pod).saturating_sub(seen_to_succeed(view, pod)) as usize;
     // A Job that was scaled up after its placement was decided begins with that placement.
     let is_scaled = pod.owner.as_ref().is_some_and(|owner| view.scaled_up.contains(&owner.uid));
+    let is_scaled = is_scaled || view.decided_before.contains(&unit);
     let placed = gangs::placed(view, &unit).filter(|_| is_scaled);
     let wanted = placed.map_or(wanted, |slots| wanted.min(slots.len()));
     if there < wanted {
@@ -208,7 +212,7 @@ fn seen_to_succeed(view: &View, pod: &Pod) -> u32 {
 /// True if a placement of the pod's job was decided before, by the queue settings of that time.
 fn is_decided(view: &View, pod: &Pod) -> bool {
     let unit = Unit::of(pod);
-    matches!(unit, Unit::Group(..) | Unit::Job(_))
+    matches!(unit, Unit::Group(..) | Unit::PodGroup(..) | Unit::Job(_))
         && !jobs::records(&unit, &view.flux_jobs).is_empty()
 }
 
@@ -404,6 +408,9 @@ pub(crate) fn members<'a>(view: &'a View, unit: &'a Unit) -> impl Iterator<Item 
 
 /// Returns how many pods of this pod's job certainly start together, or else 1.
 pub(crate) fn expected_together(view: &View, pod: &Pod) -> u32 {
+    if pod.scheduling_group.is_some() {
+        return pod_groups::known_to_need(view, pod).unwrap_or(1);
+    }
     match (&pod.group, &pod.owner) {
         (Some(group), None) => {
             let same = |it: &Pod| it.group.as_ref().is_some_and(|other| other.size == group.size);

@@ -14,6 +14,7 @@ use fluxqueue_workload::{NodeName, Pod, Time, Uid};
 
 use crate::jobs::{self, Unit};
 use crate::objects::{self, FOREIGN_GATE};
+use crate::pod_groups;
 use crate::room::{self, Nodes};
 use crate::seating::{self, Seating};
 use crate::simulation::Simulation;
@@ -139,6 +140,7 @@ fn waiting<'a>(
             continue;
         }
         // The others of its job may or may not be started without a pod that cannot be.
+        let is_barred = |pod: &Pod| is_barred(pod) || pod_groups::is_barred(&sim.server, pod);
         let barred = members.iter().any(|pod| is_barred(pod));
         let pods: Vec<_> = members
             .iter()
@@ -247,6 +249,10 @@ fn start_size(sim: &Simulation, unit: &Unit, members: &[&Arc<Pod>]) -> Option<us
             let active = members.iter().filter(|pod| !pod.deleting).count();
             (!job.finished && !job.deleting && active == job.wants as usize).then_some(active)
         }),
+        Unit::PodGroup(..) => {
+            let stays = |pod: &&Arc<Pod>| pod.owner.is_none() && !pod.deleting;
+            members.iter().all(stays).then(|| pod_groups::start_size(&sim.server, members[0]))?
+        }
         Unit::Group(..) => {
             let size_of =
                 |pod: &Arc<Pod>| pod.group.as_ref().and_then(|group| group.size.clone().ok());

@@ -9,12 +9,15 @@ use fluxqueue_api::{FluxJob, PlacementRange, WorkloadKind};
 use fluxqueue_workload::{ObjectKey, OwnerKind, Pod, Uid};
 
 use crate::objects::{SECOND, SECOND_UID};
+use crate::pod_groups;
 
 /// The unit of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Unit {
     /// Pods that share a group label, and their scheduler.
     Group(Arc<str>, Arc<str>),
+    /// Pods of a scheduler that name the same gang PodGroup, and the same uid of it or none.
+    PodGroup(Arc<str>, Arc<str>, Option<Uid>),
     /// The pods of a Job.
     Job(Uid),
     /// A pod on its own, whether it has an owner or not.
@@ -24,6 +27,10 @@ pub(crate) enum Unit {
 impl Unit {
     /// Returns the unit of this pod.
     pub(crate) fn of(pod: &Pod) -> Unit {
+        if let Some(named) = pod.scheduling_group.as_ref().filter(|it| !pod_groups::is_basic(it)) {
+            let scheduler = Arc::clone(&pod.scheduler);
+            return Unit::PodGroup(scheduler, Arc::clone(&named.name), named.uid.clone());
+        }
         match (&pod.group, &pod.owner) {
             (Some(group), _) => Unit::Group(Arc::clone(&pod.scheduler), Arc::clone(&group.name)),
             (None, Some(owner)) if owner.kind == OwnerKind::Job => Unit::Job(owner.uid.clone()),
@@ -39,13 +46,28 @@ impl Unit {
                     && *job.spec.workload_ref.name == **name
                     && is_of(job, scheduler)
             }
-            Unit::Job(uid) | Unit::Single(uid) => is_for(job, uid),
+            Unit::PodGroup(scheduler, name, uid) => {
+                job.spec.workload_ref.kind == WorkloadKind::PodGroup
+                    && *job.spec.workload_ref.name == **name
+                    && is_of(job, scheduler)
+                    && uid.as_ref().map_or_else(
+                        || !pod_groups::is_of_group(workload_uid(job)),
+                        |uid| is_for(job, uid),
+                    )
+            }
+            Unit::Job(uid) | Unit::Single(uid) => {
+                is_for(job, uid) && job.spec.workload_ref.kind != WorkloadKind::PodGroup
+            }
         }
     }
 }
 
 /// True if the `FluxJob` is made of pods of this scheduler.
 pub(crate) fn is_of(job: &FluxJob, scheduler: &str) -> bool {
+    if job.spec.workload_ref.kind == WorkloadKind::PodGroup {
+        // Its uid may be that of the group.
+        return job.spec.scheduler_name.as_deref() == Some(scheduler);
+    }
     workload_uid(job).starts_with(SECOND_UID) == (scheduler == SECOND)
 }
 

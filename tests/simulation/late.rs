@@ -83,6 +83,10 @@ impl Late {
 
 /// True if the object is not of the version that the write was decided on.
 fn is_stale(server: &Server, write: &ActionKind) -> bool {
+    if let ActionKind::SetGroupCondition { group, resource_version, .. } = write {
+        let stored = server.pod_groups.get(&group.key).filter(|it| it.id.uid == group.uid);
+        return stored.is_some_and(|stored| stored.resource_version != *resource_version);
+    }
     let (ActionKind::WriteStatus { job, resource_version, .. }
     | ActionKind::DeleteFluxJob { job, resource_version }) = write
     else {

@@ -16,8 +16,8 @@
 //! replays it, and shows the last events. `FLUXQUEUE_SIM_SABOTAGE=BindTwice` tries one saboteur.
 //! `FLUXQUEUE_SIM_QUEUES=1` runs only worlds with queues: `FLUXQUEUE_SIM_SEEDS` of them, from
 //! `FLUXQUEUE_SIM_FROM` on, of `FLUXQUEUE_SIM_STEPS` each. `FLUXQUEUE_SIM_ADVERSARY=1` does the
-//! same for worlds with an adversary. `make simulation` does both. `make digests` prints a digest
-//! of each run.
+//! same for worlds with an adversary, and `FLUXQUEUE_SIM_GROUPS=1` for worlds with PodGroups.
+//! `make simulation` does all three. `make digests` prints a digest of each run.
 
 mod adversary;
 mod channel;
@@ -35,6 +35,7 @@ mod late;
 mod leak;
 mod machine;
 mod objects;
+mod pod_groups;
 mod promises;
 mod punctual;
 mod queues;
@@ -69,6 +70,7 @@ use std::time::Instant;
 
 use adversary::{ADVERSARY, Adversarial};
 use machine::Factory;
+use pod_groups::GROUPS;
 use punctual::Punctual;
 use rng::WHOLE;
 use simulation::Simulation;
@@ -93,11 +95,16 @@ const STREAM_STEPS: u64 = 600;
 const ADVERSARY_SEEDS: u64 = 24;
 const ADVERSARY_STEPS: u64 = 300;
 
+/// Seeds of worlds with PodGroups.
+const GROUP_SEEDS: u64 = 30;
+
 /// Seeds on a Fluxion library without extensions.
 const SEEDS_WITHOUT_EXTENSIONS: u64 = 60;
 
 /// Environment variable that selects worlds with queues only, from the given seed on.
 const ONLY_QUEUES: &str = "FLUXQUEUE_SIM_QUEUES";
+/// Environment variable that selects worlds with PodGroups only, from the given seed of theirs on.
+const ONLY_GROUPS: &str = "FLUXQUEUE_SIM_GROUPS";
 /// Environment variable that selects worlds with an adversary only, from the given seed of theirs
 /// on.
 const ONLY_ADVERSARY: &str = "FLUXQUEUE_SIM_ADVERSARY";
@@ -220,13 +227,17 @@ fn main() -> ExitCode {
     if std::env::var(ONLY_QUEUES).is_ok_and(|value| value != "0") {
         return judge(&[("every_rule_holds_with_queues", every_rule_holds_with_queues)]);
     }
+    if std::env::var(ONLY_GROUPS).is_ok_and(|value| value != "0") {
+        return judge(&[("pods_start_as_their_groups_say", pods_start_as_their_groups_say)]);
+    }
     if std::env::var(ONLY_ADVERSARY).is_ok_and(|value| value != "0") {
         return judge(&[("no_tenant_hurts_another", no_tenant_hurts_another)]);
     }
-    let tests: [(&str, Test); 7] = [
+    let tests: [(&str, Test); 8] = [
         ("no_tenant_hurts_another", no_tenant_hurts_another),
         ("no_job_starves_beside_a_stream", no_job_starves_beside_a_stream),
         ("every_promise_is_the_naive_planners", every_promise_is_the_naive_planners),
+        ("pods_start_as_their_groups_say", pods_start_as_their_groups_say),
         ("every_rule_holds_for_every_seed", every_rule_holds_for_every_seed),
         ("every_rule_holds_without_extensions", every_rule_holds_without_extensions),
         ("one_seed_is_one_run", one_seed_is_one_run),
@@ -271,7 +282,7 @@ fn replay(seed: u64, steps: u64) -> ExitCode {
 /// same print the same.
 fn print_digests(of_each_kind: u64) -> ExitCode {
     let steps = number("FLUXQUEUE_SIM_STEPS").unwrap_or(STEPS);
-    let kinds = [0, WHOLE, TIMELY, STREAMS, ADVERSARY];
+    let kinds = [0, GROUPS, WHOLE, TIMELY, STREAMS, ADVERSARY];
     let seeds: Vec<u64> =
         kinds.into_iter().flat_map(|first| first + 1..=first + of_each_kind).collect();
     let (next, digests) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
@@ -319,6 +330,16 @@ fn environment() -> String {
 fn every_rule_holds_for_every_seed() -> Result<(), String> {
     let stats = every_rule_holds(1..=seeds(SEEDS))?;
     match stats.missing(&stats::MUST_HAPPEN).as_slice() {
+        [] => Ok(()),
+        missing => Err(format!("never happened: {missing:?}")),
+    }
+}
+
+/// Pods start as the PodGroups say that they name, beside everything else that can happen.
+fn pods_start_as_their_groups_say() -> Result<(), String> {
+    let from = GROUPS + number(FROM).unwrap_or(1);
+    let stats = every_rule_holds(from..from + seeds(GROUP_SEEDS))?;
+    match stats.missing(&pod_groups::MUST_HAPPEN).as_slice() {
         [] => Ok(()),
         missing => Err(format!("never happened: {missing:?}")),
     }

@@ -16,6 +16,7 @@ use fluxqueue_workload::{
     Unsupported,
 };
 
+use crate::pod_groups::InGroup;
 use crate::rng::Rng;
 
 /// The scheduler name under test.
@@ -53,6 +54,7 @@ pub(crate) struct Template {
     pub(crate) gates: Vec<Arc<str>>,
     pub(crate) labels: Labels,
     pub(crate) group: Option<GroupLabels>,
+    pub(crate) pod_group: Option<InGroup>,
     pub(crate) unsupported: Vec<Unsupported>,
     pub(crate) levels: LevelRules,
     /// True if it requires its nodes alone.
@@ -134,6 +136,7 @@ impl Template {
             priority: *rng.pick(&[0, 0, 0, 0, 10, -5]).unwrap_or(&0),
             gates,
             group: None,
+            pod_group: None,
             unsupported,
             levels,
             run: Run { seconds, fails_percent: if rng.chance(30) { 40 } else { 3 } },

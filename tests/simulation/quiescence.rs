@@ -14,6 +14,7 @@ use crate::jobs::{self, Unit};
 use crate::kubelet;
 use crate::machine::BYPASS_SECONDS;
 use crate::objects::{OURS, Run, Template, is_ours};
+use crate::pod_groups;
 use crate::simulation::Simulation;
 use crate::suspended;
 use crate::trace;
@@ -45,7 +46,7 @@ enum Pods {
 /// jobs wait.
 pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
     let wall = sim.wall();
-    sim.world.complete_groups(&mut sim.server, wall, &mut sim.rng);
+    sim.world.complete_groups(&mut sim.server, wall, &mut sim.rng, &mut sim.stats);
     while !sim.late.is_empty() {
         sim.land()?;
     }
@@ -66,6 +67,7 @@ pub(crate) fn rest(sim: &mut Simulation) -> Result<(), Violation> {
     }
     judge_records(sim)?;
     suspended::judge_at_rest(&sim.server)?;
+    pod_groups::judge_at_rest(&sim.server)?;
     if sim.rng.chance(30) { restart(sim) } else { Ok(()) }
 }
 
@@ -322,7 +324,11 @@ fn has_passed_a_planned_end(sim: &Simulation) -> bool {
 /// Judges that each submission has its record, except lone pods that did not wait, and that ended
 /// jobs are recorded as ended.
 fn judge_records(sim: &mut Simulation) -> Result<(), Violation> {
-    for pod in sim.server.pods.values().filter(|pod| is_ours(pod) && pod.owner.is_none()) {
+    // The record of a pod with a group that is not there is that of the group.
+    let is_judged = |pod: &&Arc<Pod>| {
+        is_ours(pod) && pod.owner.is_none() && !pod_groups::is_barred(&sim.server, pod)
+    };
+    for pod in sim.server.pods.values().filter(is_judged) {
         let unit = Unit::of(pod);
         let records = jobs::records(&unit, &sim.server.flux_jobs);
         // A pod that is being deleted gets no new record if a user has deleted the old one.
@@ -404,6 +410,7 @@ fn fill_nodes(sim: &mut Simulation) -> Result<(), Violation> {
             gates: Vec::new(),
             labels: Arc::from([]),
             group: None,
+            pod_group: None,
             unsupported: Vec::new(),
             levels: None,
             exclusive: false,

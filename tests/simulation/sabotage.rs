@@ -10,6 +10,7 @@ use std::path::Path;
 use crate::adversary::{self, ADVERSARY};
 use crate::gangs::SLICED_GANGS;
 use crate::machine::{self, Machine, Start};
+use crate::pod_groups::{self, GROUPS};
 use crate::queues;
 use crate::quiescence::WRITES_NOTHING;
 use crate::streams::{self, STREAMS};
@@ -94,16 +95,22 @@ enum Sabotage {
     BelieveOwners,
     RaiseMembers,
     KeepRefused,
+    LowerMinCount,
+    TakeBackConditions,
+    SilenceGroups,
 }
 
 /// Each saboteur with the rules that must catch it.
-const ALL: [(Sabotage, &[&str]); 56] = [
+const ALL: [(Sabotage, &[&str]); 59] = [
     (Sabotage::CountRefused, &[adversary::WALLS]),
     (Sabotage::WaitForRefusals, &[adversary::REFUSALS]),
     (Sabotage::BlameNodes, &[adversary::TOLD]),
     (Sabotage::BelieveOwners, &[adversary::WALLS]),
     (Sabotage::RaiseMembers, &[adversary::WALLS]),
     (Sabotage::KeepRefused, &[adversary::REFUSALS]),
+    (Sabotage::LowerMinCount, &[pod_groups::NEEDED]),
+    (Sabotage::TakeBackConditions, &[pod_groups::NEVER_BACK]),
+    (Sabotage::SilenceGroups, &[pod_groups::TOLD]),
     (Sabotage::ReleaseEarly, &[suspended::RELEASED_WHEN_PLACED]),
     (Sabotage::ResumeOthers, &[suspended::LEFT_ALONE]),
     (Sabotage::IgnoreMarks, &[suspended::NOT_STARTED, suspended::WITHOUT_PODS]),
@@ -294,7 +301,7 @@ impl Sabotage {
     }
 
     /// Returns the first seed of the worlds that judge the rule: those with a naive planner, those
-    /// with an endless stream of small jobs, or those with a malicious tenant.
+    /// with an endless stream of small jobs, those with a malicious tenant, or those with PodGroups.
     fn first_seed(self) -> u64 {
         match self {
             Sabotage::PlanLonger
@@ -309,6 +316,9 @@ impl Sabotage {
             | Sabotage::BelieveOwners
             | Sabotage::RaiseMembers
             | Sabotage::KeepRefused => ADVERSARY,
+            Sabotage::LowerMinCount | Sabotage::TakeBackConditions | Sabotage::SilenceGroups => {
+                GROUPS + 1
+            }
             _ => 1,
         }
     }

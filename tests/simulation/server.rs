@@ -10,6 +10,7 @@ use fluxqueue_api::{ConditionType, FluxJob, FluxJobStatus, FluxQueueStatus};
 use fluxqueue_core::{ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_planner::queues::QueueObject;
+use fluxqueue_workload::pod_group::{GroupCondition, PodGroup};
 use fluxqueue_workload::{
     Controller, NodeName, ObjectKey, ObjectRef, OwnerKind, Pod, ScheduledCondition,
     SuspensionPhase, Time, Uid,
@@ -32,6 +33,7 @@ pub(crate) struct Server {
     pub(crate) controllers: BTreeMap<Uid, Arc<Controller>>,
     pub(crate) flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
     pub(crate) queues: BTreeMap<Arc<str>, Arc<QueueObject>>,
+    pub(crate) pod_groups: BTreeMap<ObjectKey, Arc<PodGroup>>,
     /// True if the namespace of Fluxqueue says that it is paused.
     pub(crate) is_paused: bool,
     /// Pods of ours that another user or scheduler bound.
@@ -208,6 +210,24 @@ impl Server {
         self.changes.push(Event::Queue(queue));
     }
 
+    /// Stores a PodGroup. Storing an unchanged one is no change.
+    pub(crate) fn put_pod_group(&mut self, mut group: PodGroup) {
+        if self.pod_groups.get(&group.id.key).is_some_and(|old| **old == group) {
+            return;
+        }
+        self.revision += 1;
+        group.resource_version = Some(Arc::from(self.revision.to_string()));
+        let group = Arc::new(group);
+        self.pod_groups.insert(group.id.key.clone(), Arc::clone(&group));
+        self.changes.push(Event::PodGroup(group));
+    }
+
+    pub(crate) fn remove_pod_group(&mut self, key: &ObjectKey) {
+        if let Some(group) = self.pod_groups.remove(key) {
+            self.changes.push(Event::PodGroupGone(group.id.clone()));
+        }
+    }
+
     /// Pauses Fluxqueue, or resumes it.
     pub(crate) fn pause(&mut self, is_paused: bool) {
         self.is_paused = is_paused;
@@ -284,10 +304,14 @@ impl Server {
                 let phase = SuspensionPhase::Marked { resource_version: None, is_suspended: true };
                 Outcome::Write(self.change_suspension(&job.uid, resource_version.as_deref(), phase))
             }
-            // There is no storage here, and there are no PodGroups.
-            ActionKind::SelectNode { .. }
-            | ActionKind::ClaimVolume { .. }
-            | ActionKind::SetGroupCondition { .. } => Outcome::Write(WriteOutcome::Gone),
+            ActionKind::SetGroupCondition { group, resource_version, condition, .. } => {
+                let version = resource_version.as_deref();
+                Outcome::Write(self.set_group_condition(group, version, condition))
+            }
+            // There is no storage here.
+            ActionKind::SelectNode { .. } | ActionKind::ClaimVolume { .. } => {
+                Outcome::Write(WriteOutcome::Gone)
+            }
             ActionKind::WriteQueueStatus { queue, uid, status } => {
                 Outcome::Write(match self.queues.get(queue) {
                     Some(stored) if stored.uid == *uid => {
@@ -389,6 +413,22 @@ impl Server {
             *is_suspended = false;
         }
         self.put_controller(job);
+    }
+
+    fn set_group_condition(
+        &mut self,
+        id: &ObjectRef,
+        version: Option<&str>,
+        condition: &GroupCondition,
+    ) -> WriteOutcome {
+        let stored = self.pod_groups.get(&id.key).filter(|group| group.id.uid == id.uid);
+        let Some(group) = stored else { return WriteOutcome::Gone };
+        if version.is_some() && group.resource_version.as_deref() != version {
+            return WriteOutcome::Conflict;
+        }
+        let condition = Some(condition.clone());
+        self.put_pod_group(PodGroup { condition, ..PodGroup::clone(group) });
+        WriteOutcome::Written(None)
     }
 
     fn create(&mut self, job: &FluxJob, now: Time) -> WriteOutcome {

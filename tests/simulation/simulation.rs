@@ -15,6 +15,7 @@ use crate::kubelet::{self, Kubelets, Refusal};
 use crate::late::Late;
 use crate::machine::{self, Factory, Start};
 use crate::objects;
+use crate::pod_groups;
 use crate::quiescence;
 use crate::rng::Rng;
 use crate::server::Server;
@@ -104,7 +105,12 @@ impl<'a> Simulation<'a> {
                 .map(|scheduler| Instance::new(start(scheduler), factory))
                 .collect(),
             late: Late::default(),
-            world: World::new(schedulers, machine::has_queues(seed), machine::has_suspended(seed)),
+            world: World::new(
+                schedulers,
+                machine::has_queues(seed),
+                machine::has_suspended(seed),
+                pod_groups::has_groups(seed),
+            ),
             kubelets: Kubelets::default(),
             foreign: Foreign::default(),
             intruders: Intruders::default(),
@@ -284,6 +290,9 @@ impl<'a> Simulation<'a> {
                 ActionKind::ReleaseJob { .. } => self.stats.count("release of a Job asked for"),
                 ActionKind::SuspendJob { .. } => {
                     self.stats.count("Job that was let go suspended again");
+                }
+                ActionKind::SetGroupCondition { .. } => {
+                    self.stats.count("condition of a PodGroup written");
                 }
                 ActionKind::Note(note) => self.stats.count(note.reason),
                 _ => {}

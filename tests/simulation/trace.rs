@@ -114,7 +114,10 @@ pub(crate) fn event(event: &Event) -> String {
         Event::Quota(quota) => format!("{quota:?}"),
         Event::QuotaGone(id) => format!("ResourceQuota {id} gone"),
         Event::Storage(news) => format!("{news:?}"),
-        Event::PodGroup(group) => format!("{group:?}"),
+        Event::PodGroup(group) => format!(
+            "PodGroup {} ({}) version {:?} {:?} condition {:?}",
+            group.id, group.id.uid, group.resource_version, group.policy, group.condition
+        ),
         Event::PodGroupGone(id) => format!("PodGroup {id} ({}) gone", id.uid),
         Event::PodGroupsHidden(why) => format!("PodGroups hidden: {why:?}"),
         Event::Workload(workload) => format!("{workload:?}"),
@@ -185,9 +188,13 @@ pub(crate) fn pod(pod: &Pod) -> String {
         pod.owner.as_ref().map_or(String::new(), |it| format!(" of {:?} {}", it.kind, it.uid));
     let group =
         pod.group.as_ref().map_or(String::new(), |it| format!(" group {} {:?}", it.name, it.size));
+    let named = pod
+        .scheduling_group
+        .as_ref()
+        .map_or(String::new(), |it| format!(" in PodGroup {} {:?}", it.name, it.uid));
     let deleting = if pod.deleting { " deleting" } else { "" };
     format!(
-        "pod {} ({}) {:?} on {:?}{deleting} gates {:?}{owner}{group} {} {:?} priority {} by {}",
+        "pod {} ({}) {:?} on {:?}{deleting} gates {:?}{owner}{group}{named} {} {:?} priority {} by {}",
         pod.id,
         pod.id.uid,
         pod.phase,

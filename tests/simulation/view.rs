@@ -8,10 +8,12 @@ use std::sync::Arc;
 use fluxqueue_api::{FluxJob, JobState, PlacementRange};
 use fluxqueue_core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
 use fluxqueue_machine::cluster::Node;
+use fluxqueue_workload::pod_group::PodGroup;
 use fluxqueue_workload::{Controller, NodeName, ObjectKey, Phase, Pod, Time, Uid};
 
-use crate::jobs::Unit;
+use crate::jobs::{self, Unit};
 use crate::machine::Start;
+use crate::pod_groups;
 use crate::queues::Known;
 use crate::server::flux_job_key;
 
@@ -40,6 +42,13 @@ pub(crate) struct View {
     /// that.
     pub(crate) places: BTreeMap<ObjectKey, i64>,
     pub(crate) queues: Known,
+    pub(crate) pod_groups: BTreeMap<ObjectKey, Arc<PodGroup>>,
+    /// Gangs with a placement that was decided before their PodGroup came to need more pods, or went.
+    pub(crate) decided_before: BTreeSet<Unit>,
+    /// PodGroups with a condition that was written as True.
+    pub(crate) started_groups: BTreeSet<Uid>,
+    /// The time of the last write of the condition of each PodGroup.
+    pub(crate) told_groups: BTreeMap<Uid, Time>,
     /// Open creations with a `FluxJob` that the watch has shown.
     pub(crate) shown: BTreeSet<ActionId>,
     /// Placements that are known to be stored, by uid of the `FluxJob`.
@@ -157,6 +166,18 @@ impl View {
             Event::Queue(queue) => self.queues.put(queue),
             Event::QueueGone(name) => self.queues.remove(name),
             Event::Namespace(namespace) => self.queues.put_namespace(namespace),
+            Event::PodGroup(group) => {
+                let before = self.pod_groups.insert(group.id.key.clone(), Arc::clone(group));
+                if before.is_some_and(|before| pod_groups::needs_more(&before, group)) {
+                    self.note_decided(&group.id.key);
+                }
+            }
+            Event::PodGroupGone(id) => {
+                if self.pod_groups.get(&id.key).is_some_and(|group| group.id.uid == id.uid) {
+                    self.pod_groups.remove(&id.key);
+                    self.note_decided(&id.key);
+                }
+            }
             Event::NamespaceGone(_)
             | Event::PriorityClass(_)
             | Event::PriorityClassGone(_)
@@ -164,8 +185,6 @@ impl View {
             | Event::DeviceClassGone(_)
             | Event::Quota(_)
             | Event::QuotaGone(_)
-            | Event::PodGroup(_)
-            | Event::PodGroupGone(_)
             | Event::PodGroupsHidden(_)
             | Event::Workload(_)
             | Event::WorkloadGone(_)
@@ -174,6 +193,29 @@ impl View {
             Event::ClockOffset(offset) => self.offset_max = self.offset_max.max(Some(*offset)),
             Event::Done(id, outcome) => self.tell_outcome(*id, outcome, now),
         }
+    }
+
+    /// Notes the gangs of a PodGroup of this name that are placed, or are being placed.
+    fn note_decided(&mut self, key: &ObjectKey) {
+        let units = self.pods.values().filter(|pod| pod_groups::names(pod, key));
+        let units: BTreeSet<Unit> = units.map(|pod| Unit::of(pod)).collect();
+        let is_being_placed = |job: &FluxJob| {
+            self.open.values().any(|open| match open {
+                ActionKind::WriteStatus { job: written, status, .. } => {
+                    written.key == flux_job_key(job) && !status.placement.is_empty()
+                }
+                _ => false,
+            })
+        };
+        let is_placed = |job: &FluxJob| {
+            let uid = Uid::from(job.metadata.uid.as_deref().unwrap_or(""));
+            let placed = self.placements.get(&uid);
+            placed.is_some_and(|(_, placement)| !placement.is_empty()) || is_being_placed(job)
+        };
+        let decided = units.into_iter().filter(|unit| {
+            jobs::records(unit, &self.flux_jobs).into_iter().any(|job| is_placed(job))
+        });
+        self.decided_before.extend(decided.collect::<Vec<_>>());
     }
 
     fn note_end(&mut self, uid: &Uid, now: Time) {
@@ -186,6 +228,9 @@ impl View {
     fn note_placement(&mut self, job: &FluxJob) {
         let (Some(uid), Some(status)) = (&job.metadata.uid, &job.status) else { return };
         let uid = Uid::from(uid.as_str());
+        if status.placement.is_empty() {
+            self.decided_before.retain(|unit| !unit.is_recorded_by(job));
+        }
         self.acknowledge(&uid, &status.placement);
         let version = job
             .metadata
@@ -252,6 +297,12 @@ impl View {
             ) => {
                 self.released.insert(job.uid);
             }
+            (
+                Some(ActionKind::SetGroupCondition { group, condition, .. }),
+                Outcome::Write(WriteOutcome::Written(_)),
+            ) if condition.is_true => {
+                self.started_groups.insert(group.uid);
+            }
             (Some(ActionKind::Ungate { pod, .. }), Outcome::Write(WriteOutcome::Written(_))) => {
                 self.ungated.insert(pod.uid);
             }
@@ -260,7 +311,10 @@ impl View {
     }
 
     /// Takes up an action of the core.
-    pub(crate) fn ask(&mut self, action: &Action) {
+    pub(crate) fn ask(&mut self, action: &Action, now: Time) {
+        if let ActionKind::SetGroupCondition { group, .. } = &action.kind {
+            self.told_groups.insert(group.uid.clone(), now);
+        }
         if let ActionKind::Bind { pod, node, .. } = &action.kind {
             let binding = Binding { node: node.clone(), state: BindingState::Open };
             self.bindings.insert(pod.uid.clone(), binding);

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use fluxqueue_api::names::QUEUE_NAME;
 use fluxqueue_api::{FluxJob, FluxJobStatus, JobState};
 use fluxqueue_workload::{
-    Controller, GroupLabels, Lifetime, ObjectKey, Owner, OwnerKind, Pod, SuspensionPhase, Time, Uid,
+    Controller, GroupLabels, Lifetime, NamedGroup, ObjectKey, Owner, OwnerKind, Pod,
+    SuspensionPhase, Time, Uid,
 };
 
 use crate::controllers::{Controllers, JobPlan, Plan, Workload, owner_of, waits_without_pods};
 use crate::objects::{FOREIGN_GATE, NAMESPACE, Run, Template, is_ours};
+use crate::pod_groups::Plans;
 use crate::queues;
 use crate::rng::Rng;
 use crate::roles;
@@ -35,12 +37,20 @@ pub(crate) struct World {
     has_queues: bool,
     /// True if Jobs may wait without pods.
     has_suspended: bool,
+    /// True if users make PodGroups.
+    has_groups: bool,
+    groups: Plans,
 }
 
 impl World {
     /// Makes a world without submissions.
-    pub(crate) fn new(schedulers: Vec<Arc<str>>, has_queues: bool, has_suspended: bool) -> Self {
-        World { schedulers, has_queues, has_suspended, ..World::default() }
+    pub(crate) fn new(
+        schedulers: Vec<Arc<str>>,
+        has_queues: bool,
+        has_suspended: bool,
+        has_groups: bool,
+    ) -> Self {
+        World { schedulers, has_queues, has_suspended, has_groups, ..World::default() }
     }
 
     /// Lets a user act.
@@ -57,10 +67,18 @@ impl World {
             .filter(|it| waits_without_pods(it))
             .map(|it| it.wants as usize);
         let crowded = alive + self.coming.len() + without_pods.sum::<usize>() >= PODS_MAX;
-        if !crowded && rng.chance(45) {
+        if self.has_groups && rng.chance(45) {
+            if crowded || rng.chance(50) {
+                self.groups.edit(server, now, rng, stats);
+            } else if rng.chance(30) {
+                self.join_group(server, now, rng, stats);
+            } else {
+                self.submit_pod_group(server, now, rng, stats);
+            }
+        } else if !crowded && rng.chance(45) {
             self.submit(server, now, rng, stats);
         } else if !self.coming.is_empty() && rng.chance(70) {
-            self.next_member(server, now, rng);
+            self.next_member(server, now, rng, stats);
         } else {
             self.change(server, now, rng, stats, crowded);
         }
@@ -74,9 +92,15 @@ impl World {
     }
 
     /// Submits all members of groups that are still to come.
-    pub(crate) fn complete_groups(&mut self, server: &mut Server, now: Time, rng: &mut Rng) {
+    pub(crate) fn complete_groups(
+        &mut self,
+        server: &mut Server,
+        now: Time,
+        rng: &mut Rng,
+        stats: &mut Stats,
+    ) {
         while !self.coming.is_empty() {
-            self.next_member(server, now, rng);
+            self.next_member(server, now, rng, stats);
         }
     }
 
@@ -91,6 +115,7 @@ impl World {
             server.pods.values().map(|pod| &pod.id.uid).collect();
         self.runs.retain(|uid, _| there.contains(uid));
         self.controllers.workloads.retain(|uid, _| server.controllers.contains_key(uid));
+        self.groups.tidy(server);
     }
 
     fn submit(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) {
@@ -162,8 +187,44 @@ impl World {
             }
         }
         let id = server.new_ref_for(&template.scheduler, name);
+        let named = template.pod_group.as_ref().map(|group| group.named(server));
+        if let Some(named) = &named {
+            stats.add("pod names the uid of its PodGroup", u64::from(named.uid.is_some()));
+        }
         self.runs.insert(id.uid.clone(), template.run);
-        server.put_pod(template.pod(id, now, None, None));
+        let pod = template.pod(id, now, None, None);
+        // Labels are in order, and that of the group is the first.
+        let of_group = named.as_ref().map(NamedGroup::label);
+        let labels = of_group.into_iter().chain(pod.labels.iter().cloned()).collect();
+        server.put_pod(Pod { labels, scheduling_group: named, ..pod });
+    }
+
+    /// Submits pods that name a PodGroup, one after the other.
+    fn submit_pod_group(
+        &mut self,
+        server: &mut Server,
+        now: Time,
+        rng: &mut Rng,
+        stats: &mut Stats,
+    ) {
+        self.submitted += 1;
+        let members = rng.between(2, 6);
+        let base = self.template(rng);
+        let templates = group_templates(base, members, rng, stats);
+        let submission = (self.submitted, templates);
+        let schedulers = &self.schedulers;
+        let pods = self.groups.submit(server, submission, schedulers, now, rng, stats);
+        self.coming.extend(pods);
+    }
+
+    /// Submits a further pod that names a PodGroup.
+    fn join_group(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) {
+        self.submitted += 1;
+        if let Some(template) = self.groups.joiner(rng) {
+            stats.count("pod joins its PodGroup");
+            let name = format!("joiner-{}", self.submitted);
+            self.submit_pod(server, &name, template, now, stats);
+        }
     }
 
     fn submit_group(&mut self, rng: &mut Rng, stats: &mut Stats) {
@@ -203,9 +264,9 @@ impl World {
         }
     }
 
-    fn next_member(&mut self, server: &mut Server, now: Time, rng: &mut Rng) {
+    fn next_member(&mut self, server: &mut Server, now: Time, rng: &mut Rng, stats: &mut Stats) {
         if let Some((name, template)) = rng.take(&mut self.coming) {
-            self.submit_pod(server, &name, template, now, &mut Stats::default());
+            self.submit_pod(server, &name, template, now, stats);
         }
     }
 

@@ -196,7 +196,10 @@ fn urgency(write: &ActionKind) -> Option<Urgency> {
 
 /// True except for a set with pods that start one by one.
 fn queues_as_one(spec: &FluxJobSpec) -> bool {
-    matches!(spec.workload_ref.kind, WorkloadKind::Pod | WorkloadKind::Job | WorkloadKind::Group)
+    matches!(
+        spec.workload_ref.kind,
+        WorkloadKind::Pod | WorkloadKind::Job | WorkloadKind::Group | WorkloadKind::PodGroup
+    )
 }
 
 /// Judges that each job with a place in the queue keeps it, also over a restart. (Sets queue pod by

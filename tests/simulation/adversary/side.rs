@@ -82,6 +82,7 @@ impl<'a> Side<'a> {
             gates: Vec::new(),
             labels: Arc::from([]),
             group: None,
+            pod_group: None,
             unsupported: Vec::new(),
             levels: None,
             exclusive: false,

@@ -148,6 +148,7 @@ impl Tenant {
             gates: Vec::new(),
             labels,
             group: None,
+            pod_group: None,
             unsupported: Vec::new(),
             levels: None,
             exclusive,

@@ -9,6 +9,7 @@ use fluxqueue_core::{Action, ActionId, ActionKind, Event, Outcome, QueuePolicy, 
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_planner::queues::{Namespace, QueueObject, Rules};
 use fluxqueue_workload::metadata::Labels;
+use fluxqueue_workload::pod_group::PodGroup;
 use fluxqueue_workload::{
     Controller, Lifetime, ObjectKey, ObjectRef, OwnerKind, Pod, Shape, Suspension, SuspensionPhase,
     Time, Uid,
@@ -22,6 +23,7 @@ use super::walls::{self, Walls};
 use crate::leak;
 use crate::machine::{self, Machine, Start};
 use crate::objects::{self, FOREIGN_GATE, HOST, NAMESPACE, OURS};
+use crate::pod_groups;
 
 /// The core with a saboteur between it and the world.
 pub(super) struct Saboteur {
@@ -40,6 +42,8 @@ pub(super) struct Saboteur {
     victim: Option<ObjectRef>,
     /// A Job that it releases, with its version.
     hostage: Option<(ObjectRef, Option<Arc<str>>)>,
+    /// A PodGroup with a condition that it takes back.
+    started: Option<Arc<PodGroup>>,
     greeted: bool,
     synced: bool,
     /// Pods of groups.
@@ -94,6 +98,7 @@ impl Saboteur {
             held_back: Vec::new(),
             victim: None,
             hostage: None,
+            started: None,
             greeted: false,
             synced: false,
             grouped: BTreeSet::new(),
@@ -225,6 +230,15 @@ impl Saboteur {
                 self.hostage = self.job_to_resume(&job).or(self.hostage.take());
                 Event::Controller(job)
             }
+            (Sabotage::LowerMinCount, Event::PodGroup(group)) => {
+                Event::PodGroup(Arc::new(pod_groups::lowered(&group)))
+            }
+            (Sabotage::TakeBackConditions, Event::PodGroup(group)) => {
+                if group.condition.as_ref().is_some_and(|condition| condition.is_true) {
+                    self.started = Some(Arc::clone(&group));
+                }
+                Event::PodGroup(group)
+            }
             (Sabotage::ForgetTheClock, Event::ClockOffset(_)) => Event::ClockOffset(0),
             (Sabotage::ForgetToFree, Event::Pod(pod)) if pod.phase.is_terminal() => return None,
             (Sabotage::ForgetPlacements, Event::FluxJob(job)) if self.epoch > 1 => {
@@ -274,6 +288,10 @@ impl Saboteur {
         };
         match (self.sabotage, &mut action.kind) {
             (Sabotage::KeepRecords, ActionKind::DeleteFluxJob { .. }) => {
+                written(&mut *self.core);
+                return;
+            }
+            (Sabotage::SilenceGroups, ActionKind::SetGroupCondition { .. }) => {
                 written(&mut *self.core);
                 return;
             }
@@ -461,6 +479,11 @@ impl Machine for Saboteur {
                         None,
                         &mut out,
                     );
+                }
+            }
+            Sabotage::TakeBackConditions if self.synced => {
+                if let Some(group) = self.started.take() {
+                    self.send(pod_groups::taken_back(&group), None, &mut out);
                 }
             }
             _ => {}

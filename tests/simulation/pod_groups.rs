@@ -285,7 +285,7 @@ fn change_count(server: &mut Server, group: &PodGroup, rng: &mut Rng, stats: &mu
     });
 }
 
-/// Returns the template for another scheduler: the other Fluxqueue, if there is one, or another one.
+/// Returns the template for another scheduler: the other Fluxqueue, if there is one.
 fn of_another_scheduler(template: Template, schedulers: &[Arc<str>], rng: &mut Rng) -> Template {
     let others = schedulers.iter().filter(|name| **name != template.scheduler).cloned();
     let others: Vec<Arc<str>> = others.chain([Arc::from(FOREIGN)]).collect();

@@ -301,7 +301,7 @@ impl Sabotage {
     }
 
     /// Returns the first seed of the worlds that judge the rule: those with a naive planner, those
-    /// with an endless stream of small jobs, those with a malicious tenant, or those with PodGroups.
+    /// with an endless stream of small jobs, with a malicious tenant, or with PodGroups.
     fn first_seed(self) -> u64 {
         match self {
             Sabotage::PlanLonger

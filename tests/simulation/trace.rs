@@ -194,7 +194,8 @@ pub(crate) fn pod(pod: &Pod) -> String {
         .map_or(String::new(), |it| format!(" in PodGroup {} {:?}", it.name, it.uid));
     let deleting = if pod.deleting { " deleting" } else { "" };
     format!(
-        "pod {} ({}) {:?} on {:?}{deleting} gates {:?}{owner}{group}{named} {} {:?} priority {} by {}",
+        "pod {} ({}) {:?} on {:?}{deleting} gates {:?}{owner}{group}{named} {} {:?} priority {} \
+            by {}",
         pod.id,
         pod.id.uid,
         pod.phase,

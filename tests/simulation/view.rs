@@ -43,7 +43,7 @@ pub(crate) struct View {
     pub(crate) places: BTreeMap<ObjectKey, i64>,
     pub(crate) queues: Known,
     pub(crate) pod_groups: BTreeMap<ObjectKey, Arc<PodGroup>>,
-    /// Gangs with a placement that was decided before their PodGroup came to need more pods, or went.
+    /// Gangs with a placement that was decided before their PodGroup needed more pods, or went.
     pub(crate) decided_before: BTreeSet<Unit>,
     /// PodGroups with a condition that was written as True.
     pub(crate) started_groups: BTreeSet<Uid>,

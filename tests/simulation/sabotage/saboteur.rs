@@ -230,15 +230,7 @@ impl Saboteur {
                 self.hostage = self.job_to_resume(&job).or(self.hostage.take());
                 Event::Controller(job)
             }
-            (Sabotage::LowerMinCount, Event::PodGroup(group)) => {
-                Event::PodGroup(Arc::new(pod_groups::lowered(&group)))
-            }
-            (Sabotage::TakeBackConditions, Event::PodGroup(group)) => {
-                if group.condition.as_ref().is_some_and(|condition| condition.is_true) {
-                    self.started = Some(Arc::clone(&group));
-                }
-                Event::PodGroup(group)
-            }
+            (_, Event::PodGroup(group)) => Event::PodGroup(self.falsify_group(group)),
             (Sabotage::ForgetTheClock, Event::ClockOffset(_)) => Event::ClockOffset(0),
             (Sabotage::ForgetToFree, Event::Pod(pod)) if pod.phase.is_terminal() => return None,
             (Sabotage::ForgetPlacements, Event::FluxJob(job)) if self.epoch > 1 => {
@@ -268,6 +260,18 @@ impl Saboteur {
         })
     }
 
+    /// Returns a PodGroup as the core sees it.
+    fn falsify_group(&mut self, group: Arc<PodGroup>) -> Arc<PodGroup> {
+        if self.sabotage == Sabotage::LowerMinCount {
+            return Arc::new(pod_groups::lowered(&group));
+        }
+        let has_started = group.condition.as_ref().is_some_and(|condition| condition.is_true);
+        if self.sabotage == Sabotage::TakeBackConditions && has_started {
+            self.started = Some(Arc::clone(&group));
+        }
+        group
+    }
+
     /// Passes an action on as the world sees it.
     fn pass_on(&mut self, mut action: Action, now: Time, out: &mut Vec<Action>) {
         let written = |core: &mut dyn Machine| {
@@ -287,11 +291,8 @@ impl Saboteur {
             _ => false,
         };
         match (self.sabotage, &mut action.kind) {
-            (Sabotage::KeepRecords, ActionKind::DeleteFluxJob { .. }) => {
-                written(&mut *self.core);
-                return;
-            }
-            (Sabotage::SilenceGroups, ActionKind::SetGroupCondition { .. }) => {
+            (Sabotage::KeepRecords, ActionKind::DeleteFluxJob { .. })
+            | (Sabotage::SilenceGroups, ActionKind::SetGroupCondition { .. }) => {
                 written(&mut *self.core);
                 return;
             }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_core::ActionKind;
-use fluxqueue_workload::pod_group::{GroupCondition, GroupPolicy, GroupVersion, PodGroup, Terms};
+use fluxqueue_workload::pod_group::{GroupCondition, GroupPolicy, PodGroup};
 use fluxqueue_workload::{NamedGroup, ObjectKey, ObjectRef, Phase, Pod, Time};
 
 use crate::gangs;
@@ -229,21 +229,7 @@ fn make(server: &mut Server, name: &Arc<str>, min_count: u32, now: Time) {
     let id = ObjectRef { key: key_of(name), uid: server.new_uid_of(UIDS) };
     let is_basic = name.starts_with(BASIC);
     let policy = if is_basic { GroupPolicy::Basic } else { GroupPolicy::Gang(min_count) };
-    server.put_pod_group(PodGroup {
-        id,
-        resource_version: None,
-        created: now,
-        generation: 1,
-        version: GroupVersion::V1beta1,
-        policy: Ok(policy),
-        topology: None,
-        priority: None,
-        unsupported: None,
-        workload: None,
-        controller: None,
-        terms: Terms::default(),
-        condition: None,
-    });
+    server.put_pod_group(PodGroup { created: now, ..PodGroup::new(id, policy) });
 }
 
 /// Returns a group that needs one pod less than this one, if it needs more than two: a pod that

@@ -135,6 +135,25 @@ impl GroupVersion {
 }
 
 impl PodGroup {
+    /// Makes a group that says nothing but its policy.
+    pub fn new(id: ObjectRef, policy: GroupPolicy) -> PodGroup {
+        PodGroup {
+            id,
+            resource_version: None,
+            created: Time::default(),
+            generation: 1,
+            version: GroupVersion::default(),
+            policy: Ok(policy),
+            topology: None,
+            priority: None,
+            unsupported: None,
+            workload: None,
+            controller: None,
+            terms: Terms::default(),
+            condition: None,
+        }
+    }
+
     /// Reads a PodGroup of this version from its parts. Fails only without a name, namespace or
     /// uid: any other fault is kept as a reason to refuse its pods.
     pub fn from_parts(

@@ -185,9 +185,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::Controller;
-    use crate::pod::Pod;
-    use crate::shape::ShapeInterner;
+    use crate::{Controller, Pod, ShapeInterner};
 
     /// A reference to the object that made a pod, of this kind.
     fn controller(version: &str, kind: &str) -> Value {

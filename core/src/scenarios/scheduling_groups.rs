@@ -5,9 +5,7 @@ use super::stand_ins::marked;
 use super::*;
 use crate::members::attaching::OWNER_WAIT_MILLIS;
 use fluxqueue_workload::NamedGroup;
-use fluxqueue_workload::pod_group::{
-    GroupCondition, GroupPolicy, GroupVersion, GroupWorkload, PodGroup, Terms,
-};
+use fluxqueue_workload::pod_group::{GroupCondition, GroupPolicy, GroupWorkload, PodGroup, Terms};
 
 /// The group of this name, without a uid of it.
 pub(super) fn named(name: &str) -> NamedGroup {
@@ -33,21 +31,8 @@ pub(super) fn of_g(name: &str, cores: u64) -> Pod {
 
 fn group(name: &str, policy: GroupPolicy) -> PodGroup {
     let uid = Uid::from(format!("uid-{name}"));
-    PodGroup {
-        id: ObjectRef { key: ObjectKey::new("ns", name), uid },
-        resource_version: Some(Arc::from("1")),
-        created: Time::default(),
-        generation: 1,
-        version: GroupVersion::V1beta1,
-        policy: Ok(policy),
-        topology: None,
-        priority: None,
-        unsupported: None,
-        workload: None,
-        controller: None,
-        terms: Terms::default(),
-        condition: None,
-    }
+    let id = ObjectRef { key: ObjectKey::new("ns", name), uid };
+    PodGroup { resource_version: Some(Arc::from("1")), ..PodGroup::new(id, policy) }
 }
 
 pub(super) fn gang(min_count: u32) -> PodGroup {

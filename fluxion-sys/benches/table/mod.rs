@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use criterion::Criterion;
 use fluxion_sys::FunctionTable;
 
-use crate::machine::Context;
+use crate::machine::{Context, Granted};
+
 /// Times of one piece of work, in microseconds.
 struct Row {
     name: String,
@@ -84,6 +85,25 @@ impl Table {
         }
     }
 
+    /// Measures a grant, which is then looked at and cancelled.
+    fn cancelling(
+        &mut self,
+        name: &str,
+        target: Option<f64>,
+        context: &mut Context,
+        grant: impl Fn(&mut Context) -> Granted,
+        look: impl Fn(&Granted),
+    ) {
+        self.row(name, target, || {
+            let started = Instant::now();
+            let granted = grant(context);
+            let took = started.elapsed();
+            look(&granted);
+            context.cancel(granted.job);
+            took
+        });
+    }
+
     /// A match that is cancelled again.
     pub(crate) fn matching(
         &mut self,
@@ -92,24 +112,12 @@ impl Table {
         context: &mut Context,
         spec: &CStr,
     ) {
-        self.row(name, target, || {
-            let started = Instant::now();
-            let granted = context.allocate(spec);
-            let took = started.elapsed();
-            context.cancel(granted.job);
-            took
-        });
+        self.cancelling(name, target, context, |context| context.allocate(spec), |_| ());
     }
 
     /// A match now or later, whichever it is.
     pub(crate) fn soonest(&mut self, name: &str, context: &mut Context, spec: &CStr) {
-        self.row(name, None, || {
-            let started = Instant::now();
-            let granted = context.reserve(spec);
-            let took = started.elapsed();
-            context.cancel(granted.job);
-            took
-        });
+        self.cancelling(name, None, context, |context| context.reserve(spec), |_| ());
     }
 
     /// A reservation that is cancelled again.
@@ -120,14 +128,8 @@ impl Table {
         context: &mut Context,
         spec: &CStr,
     ) {
-        self.row(name, target, || {
-            let started = Instant::now();
-            let granted = context.reserve(spec);
-            let took = started.elapsed();
-            assert!(granted.at > 0, "{name}: there was room now");
-            context.cancel(granted.job);
-            took
-        });
+        let is_later = |granted: &Granted| assert!(granted.at > 0, "{name}: there was room now");
+        self.cancelling(name, target, context, |context| context.reserve(spec), is_later);
     }
 
     /// A match that fails.

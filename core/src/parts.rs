@@ -188,10 +188,10 @@ lends!(Refresh<'_> =>
 lends!(Nodes<'_> => slots: Slots, binding: Binding);
 lends!(Projecting<'_> => estimating: Estimating);
 lends!(Core =>
-    queueing: Queueing, promise_keeping: PromiseKeeping, telling: Telling, slots: Slots,
-    record_order: RecordOrder, binding: Binding, members: Members, stand_ins: StandIns,
-    recovery: Recovery, estimating: Estimating, recording: Recording, refreshing: Refresh,
-    nodes: Nodes, projecting: Projecting,
+    queueing: Queueing, notices: Notices, promise_keeping: PromiseKeeping, telling: Telling,
+    slots: Slots, record_order: RecordOrder, binding: Binding, members: Members,
+    stand_ins: StandIns, recovery: Recovery, estimating: Estimating, recording: Recording,
+    refreshing: Refresh, nodes: Nodes, projecting: Projecting,
 );
 
 lend_sight!(

@@ -357,7 +357,7 @@ impl Core {
             }
             Timer::Unsettled => self.walks.settles |= self.walks.unsettled > 0,
             Timer::Positions => self.telling().note_positions()?,
-            Timer::PodGroup(key) => self.members().notices().tell_of_group(&key),
+            Timer::PodGroup(key) => self.notices().tell_of_group(&key),
             Timer::Queues => self.queueing().note_queues(),
             Timer::Overdue(uid) => self.promise_keeping().note_overdue(&uid),
             Timer::Promises => self.promise_keeping().keep_promises(),

@@ -68,8 +68,7 @@ impl Core {
                 self.queueing().queue_status_done(&name, &uid, *status, &outcome);
             }
             (Some(InFlight::GroupCondition(key, uid, condition)), Outcome::Write(outcome)) => {
-                let mut members = self.members();
-                members.notices().group_condition_written(&key, &uid, *condition, &outcome);
+                self.notices().group_condition_written(&key, &uid, *condition, &outcome);
             }
             (None, _) => {}
             (Some(about), outcome) => {

@@ -113,7 +113,6 @@ impl PromiseKeeping<'_> {
             },
             cause => (cause, late.by, None),
         };
-        *self.agenda.gauges.reservations_delayed.entry(cause.as_str()).or_default() += 1;
         if let Some((namespace, _)) = &stays {
             self.agenda.gauges.overruns.count(namespace);
         }
@@ -135,14 +134,13 @@ impl PromiseKeeping<'_> {
             return self
                 .broken(id, Some(Late { cause: Delay::Capacity, was: was.clone(), by: None }));
         };
-        *self.agenda.gauges.reservations_delayed.entry(Delay::Edit.as_str()).or_default() += 1;
         self.publish_delay(id, Delay::Edit, &DelayedBy::PutOff(why), None)?;
         self.agenda.dirty.insert(id);
         Ok(())
     }
 
-    /// Publishes an Event about a job that starts this number of seconds later than promised, or at
-    /// an unknown time.
+    /// Counts a broken promise, and publishes an Event about a job that starts this number of
+    /// seconds later than promised, or at an unknown time.
     fn publish_delay(
         &mut self,
         id: JobId,
@@ -150,6 +148,7 @@ impl PromiseKeeping<'_> {
         by: &DelayedBy,
         seconds: Option<i64>,
     ) -> Sound {
+        *self.agenda.gauges.reservations_delayed.entry(cause.as_str()).or_default() += 1;
         let job = self.jobs.all.known(&id)?;
         let by = words::delay::message(by, &self.settings.reader(&job.key.namespace));
         let by_how_much = seconds.map_or("at an unknown time".to_owned(), |seconds| {

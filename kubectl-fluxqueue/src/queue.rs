@@ -274,12 +274,14 @@ pub(crate) fn record_of(pod: Pod) -> Record {
 }
 
 /// Returns the sort key: jobs under way by their starts, then waiting jobs by queue and place, then
-/// all others.
-fn order(record: &Record) -> (u8, &str, i64, Option<Timestamp>, &str, &str) {
+/// all others. Jobs that are equal in that go by age.
+fn order(record: &Record) -> (u8, &str, i64, [Option<Timestamp>; 2], &str, &str) {
     let rank =
         if record.is_under_way() { 0 } else { 1 + u8::from(record.status.position.is_none()) };
     let queue = if rank == 0 { "" } else { &*record.status.queue_name };
-    let began = record.status.start_time.or(record.metadata.creation_timestamp);
+    let created = record.metadata.creation_timestamp;
+    // Jobs can start in one cycle, and so at the same time.
+    let began = [record.status.start_time.or(created), created];
     let place = record.status.position.unwrap_or(i64::MAX);
     (rank, queue, place, began, &record.metadata.namespace, &record.spec.workload_ref.name)
 }
@@ -482,7 +484,11 @@ pub(crate) mod tests {
 
     #[test]
     fn jobs_stand_in_the_order_in_which_they_start() {
+        let mut younger =
+            job("also", &json!({ "state": "Running", "startTime": "2026-01-05T13:00:00Z" }));
+        younger.metadata.creation_timestamp = NOW.parse().ok();
         let mut jobs = [
+            younger,
             job("third", &json!({ "state": "Pending", "queueName": "a", "position": 2 })),
             job("held", &json!({ "state": "Held", "queueName": "a" })),
             job("first", &json!({ "state": "Running", "startTime": "2026-01-05T13:00:00Z" })),
@@ -490,7 +496,7 @@ pub(crate) mod tests {
         ];
         jobs.sort_by(|one, other| order(one).cmp(&order(other)));
         let names: Vec<&str> = jobs.iter().map(|it| &*it.spec.workload_ref.name).collect();
-        assert_eq!(names, ["first", "second", "third", "held"]);
+        assert_eq!(names, ["first", "also", "second", "third", "held"]);
     }
 
     #[test]

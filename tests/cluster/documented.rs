@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 use kubectl_fluxqueue::{Console, Look, run};
 
-use crate::harness::{ControlPlane, Fluxqueue, Namespace, PATIENCE, job, root, testbed};
+use crate::harness::{ControlPlane, Fluxqueue, Namespace, PATIENCE, job, root, testbed, until};
 use crate::newer;
 
 mod output;
@@ -318,8 +318,10 @@ impl Reader {
             }
             assert!(
                 !is_late,
-                "{at}: {command}\nthe page shows:\n{}\nand not:\n{last}",
-                shown.output.join("\n")
+                "{at}: {command}\nthe page shows:\n{}\nand not:\n{last}\nthe first line that \
+                 differs: {}",
+                shown.output.join("\n"),
+                first_difference(&shown.output, &last),
             );
             std::thread::sleep(Duration::from_millis(500));
         }
@@ -330,6 +332,19 @@ impl Reader {
         }
         shown.output.clone()
     }
+}
+
+/// Returns the first line of a page that is another one in the output, with that.
+fn first_difference(shown: &[String], last: &str) -> String {
+    let real = last.lines().map(Some).chain(std::iter::repeat(None));
+    let differs = |(shown, real): &(&String, Option<&str>)| {
+        !real.is_some_and(|real| is_output(&[(*shown).clone()], &[real], &mut BTreeMap::new()))
+    };
+    let first = shown.iter().zip(real).find(differs);
+    first.map_or_else(
+        || "one that is too many".to_owned(),
+        |(shown, real)| format!("`{shown}`, and not `{}`", real.unwrap_or("nothing")),
+    )
 }
 
 /// Writes a script of sh that can be run.
@@ -391,6 +406,11 @@ fn read_on(
     blocks: usize,
 ) {
     let (_fluxqueue, _, port) = plane.secured_fluxqueue(&[]);
+    // Jobs that are there before it takes them up start together, and pods by themselves first.
+    until("its first lists", || {
+        let log = std::fs::read_to_string(plane.dir.join("fluxqueue.log")).ok()?;
+        log.contains("the first lists have been received").then_some(())
+    });
     let ns = plane.namespace("lab");
     for (job, name, state) in jobs {
         ns.apply(job);

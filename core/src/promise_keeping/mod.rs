@@ -120,7 +120,7 @@ impl PromiseKeeping<'_> {
         let by = match cause {
             Delay::Walltime => stays.map_or(DelayedBy::OverdueJob, |(_, by)| by),
             Delay::Capacity => {
-                missing.map_or_else(|| self.what_is_lost(&late.was.nodes, queue), DelayedBy::Claim)
+                missing.map_or_else(|| self.what_is_lost(&late.was, queue), DelayedBy::Claim)
             }
             Delay::Priority | Delay::Edit => self.changed_by(cause, by, job),
         };
@@ -177,8 +177,9 @@ impl PromiseKeeping<'_> {
         Ok(())
     }
 
-    /// Returns the loss that delays a promise on these nodes.
-    fn what_is_lost(&self, nodes: &RankSet, queue: Option<QueueId>) -> DelayedBy {
+    /// Returns the loss that delays a promise.
+    fn what_is_lost(&self, was: &Kept, queue: Option<QueueId>) -> DelayedBy {
+        let nodes = &was.nodes;
         if let Some(loss) = self.agenda.lost.on(nodes) {
             return DelayedBy::Loss(loss);
         }
@@ -189,8 +190,16 @@ impl PromiseKeeping<'_> {
         match self.agenda.lost.anywhere() {
             Some(loss) => DelayedBy::Loss(loss),
             None if names.is_empty() => DelayedBy::NodesGone,
-            None => DelayedBy::LessRoom(names),
+            None => self.ends_later(was).map_or(DelayedBy::LessRoom(names), DelayedBy::EndsLater),
         }
+    }
+
+    /// Finds a job, or a pod of another scheduler, on the promised nodes that ends after the
+    /// promised start: if no room was lost, its kubelet has taken it up later than was planned.
+    fn ends_later(&self, was: &Kept) -> Option<Named> {
+        let stays = |end: End| matches!(end, End::At(end) if end > was.start);
+        let mut holders = self.holders().on(&was.nodes);
+        Some(holders.find(|holder| stays(holder.allocation.end))?.named())
     }
 
     /// Returns the job that came in ahead, or the change that a person has made.

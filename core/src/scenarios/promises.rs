@@ -124,6 +124,24 @@ fn a_pod_that_begins_to_run_a_little_after_its_binding_breaks_no_promise() {
     assert!(world.core.gauges().reservations_delayed.is_empty());
 }
 
+/// A kubelet under load takes a pod up late. No room is lost by that, and the message names the
+/// job, not the nodes.
+#[test]
+fn a_promise_that_a_late_start_delays_names_the_job_that_ends_later() {
+    let mut world = waiting_gang_with_slack();
+    world.pass_seconds(5);
+    let started = world.now;
+    world.change("a", |pod| (pod.started, pod.phase) = (Some(started), Phase::Running));
+    world.settle();
+    assert_eq!(reserved(&world, "j"), Some((Some(2106), "n[1-2]".to_owned())));
+    assert_eq!(world.core.gauges().reservations_delayed.get("capacity"), Some(&1));
+    let late = "capacity: starts 3 s later than promised: ";
+    let named = |text: &String| {
+        text.starts_with(late) && text.ends_with("started later than planned, and ends later")
+    };
+    assert!(world.texts.iter().any(named), "{:?}", world.texts);
+}
+
 #[test]
 fn a_promise_stands_with_a_successor_whose_clock_shows_the_next_second() {
     let mut world = waiting_gang_with_slack();

@@ -23,6 +23,9 @@ pub(crate) enum DelayedBy {
     LimitsOf(Arc<str>),
     /// There is less room on these nodes, as a hostlist.
     LessRoom(String),
+    /// A job, or a pod of another scheduler, ends later than was planned: its kubelet has taken it
+    /// up late.
+    EndsLater(Named),
     /// The promised nodes are gone.
     NodesGone,
     /// This job came in with higher priority.

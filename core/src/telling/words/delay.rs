@@ -23,6 +23,9 @@ pub(crate) fn message(by: &DelayedBy, reader: &Reader<'_>) -> String {
             format!("there is less room within the limits of FluxQueue {queue}")
         }
         DelayedBy::LessRoom(nodes) => format!("there is less room on {nodes}"),
+        DelayedBy::EndsLater(named) => {
+            format!("{} started later than planned, and ends later", reader.name(named))
+        }
         DelayedBy::NodesGone => "its nodes are gone".to_owned(),
         DelayedBy::Priority(job) => format!("{} came in with higher priority", reader.job(job)),
         DelayedBy::Edited(job) => format!("{} was changed", reader.job(job)),

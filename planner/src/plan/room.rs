@@ -164,13 +164,15 @@ impl Room<'_> {
     }
 
     /// Returns these nodes in ascending order of the ends that are in the way: ends that are
-    /// unknown, or of pods that keep pods of the request away.
+    /// unknown, or of pods that keep pods of the request away. Those with equally many are in the
+    /// order of their names, which is the same in each process; ranks are not.
     pub(super) fn fewest_in_the_way_first(
         &mut self,
         request: &Request,
         nodes: &RankSet,
     ) -> Vec<Rank> {
-        let ranks: Vec<Rank> = nodes.iter().collect();
+        let by_name = self.cluster.nodes().iter().map(|(_, rank)| rank);
+        let ranks: Vec<Rank> = by_name.filter(|rank| nodes.contains(*rank)).collect();
         let mut in_the_way: Vec<u32> =
             ranks.iter().map(|rank| self.ledger.unknown_ends(*rank)).collect();
         for group in request.groups.iter().filter(|group| group.depends_on_pods()) {

@@ -52,13 +52,13 @@ pub(crate) fn judge_binding(view: &View, pod: &Pod, about: &str) -> Result<(), V
 /// True if the status of a Job that waits without pods says that no Job of its namespace is
 /// released for a while.
 pub(crate) fn is_paused(view: &View, spec: &FluxJobSpec, status: &FluxJobStatus) -> bool {
-    let says_so = || {
-        status
-            .blocked_by
-            .first()
-            .is_some_and(|blocker| blocker.reason == BlockedReason::ReleasePaused)
-    };
-    may_be_paused(view, spec) && says_so()
+    may_be_paused(view, spec) && says_paused(status)
+}
+
+/// True if a status says that no Job of the namespace is released for a while.
+pub(crate) fn says_paused(status: &FluxJobStatus) -> bool {
+    let first = status.blocked_by.first();
+    first.is_some_and(|blocker| blocker.reason == BlockedReason::ReleasePaused)
 }
 
 /// True if this is the FluxJob of a Job that waits without pods.

@@ -16,6 +16,7 @@ use crate::machine::Start;
 use crate::pod_groups;
 use crate::queues::Known;
 use crate::server::flux_job_key;
+use crate::suspended::says_paused;
 
 /// Time after a lost answer in which the watch may still show that the Binding took effect.
 const DOUBT_MILLIS: i64 = 10_000;
@@ -57,6 +58,9 @@ pub(crate) struct View {
     pub(crate) placements: BTreeMap<Uid, (u64, Vec<PlacementRange>)>,
     /// `FluxJob`s that the core has written as ended, whether that write succeeded or not.
     pub(crate) ended: BTreeSet<Uid>,
+    /// `FluxJob`s of which the core has written last that they gave up their places while the
+    /// releases of their namespace are paused, whether that write succeeded or not.
+    pub(crate) gave_up_places: BTreeSet<Uid>,
     /// The time at which a job last lost a pod that was on a node: its slot is kept for a successor
     /// for a while.
     pub(crate) left: BTreeMap<Unit, Time>,
@@ -323,6 +327,13 @@ impl View {
             && matches!(status.state, Some(JobState::Completed | JobState::Failed))
         {
             self.ended.insert(job.uid.clone());
+        }
+        if let ActionKind::WriteStatus { job, status, .. } = &action.kind {
+            if status.queued_at.is_some() {
+                self.gave_up_places.remove(&job.uid);
+            } else if says_paused(status) {
+                self.gave_up_places.insert(job.uid.clone());
+            }
         }
         if !matches!(action.kind, ActionKind::Note(_)) {
             self.open.insert(action.id, action.kind.clone());

@@ -211,7 +211,11 @@ fn judge_place(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
     let queued_at = stored.status.as_ref().and_then(|status| status.queued_at.as_ref());
     let is_kept = match (queued_at, &status.queued_at) {
         (None, _) => true,
-        (Some(_), None) => suspended::is_paused(view, &stored.spec, status),
+        (Some(_), None) => {
+            let gave_it_up = view.gave_up_places.contains(&job.uid);
+            suspended::is_paused(view, &stored.spec, status)
+                || gave_it_up && suspended::may_be_paused(view, &stored.spec)
+        }
         // By a clock that was set back the new place is earlier.
         (Some(before), Some(now)) => now == before || suspended::may_be_paused(view, &stored.spec),
     };

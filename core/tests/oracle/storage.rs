@@ -37,6 +37,21 @@ const REPLACED: [(&str, &str); 5] = [
     ("kubernetes.io/portworx-volume", "pxd.portworx.com"),
 ];
 
+/// The node for which a provisioner is to make the volume of a claim.
+const SELECTED: &str = "volume.kubernetes.io/selected-node";
+
+/// Removes the nodes that claims name for their volumes, if they are none of these.
+pub(crate) fn forget_missing_nodes(storage: &mut Value, nodes: &[Value]) {
+    for claim in storage["claims"].as_array_mut().into_iter().flatten() {
+        let annotations = claim["metadata"]["annotations"].as_object_mut();
+        if let Some(annotations) = annotations
+            && annotations.get(SELECTED).is_some_and(|node| !nodes.contains(node))
+        {
+            annotations.remove(SELECTED);
+        }
+    }
+}
+
 pub(crate) fn of_cluster(rng: &mut Rng, nodes: usize) -> Value {
     let mut storage = Storage { claims: Vec::new(), volumes: Vec::new() };
     for namespace in NAMESPACES {
@@ -208,7 +223,7 @@ impl Storage {
         } else if rng.chance(15) {
             // That node need not exist.
             let node = format!("n{}", rng.between(0, nodes));
-            claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"] = json!(node);
+            claim["metadata"]["annotations"][SELECTED] = json!(node);
         } else if rng.chance(10) {
             let mut volume = self.volume(rng, nodes);
             volume["spec"]["claimRef"] = json!({"namespace": namespace, "name": name});

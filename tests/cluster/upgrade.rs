@@ -191,10 +191,15 @@ fn jobs_keep_nodes_places_promises_and_holds_in_an_upgrade_and_on_the_way_back()
     ns.kubectl(&["delete", "job", "next"]);
     ns.state("meanwhile", "Running");
     ns.running(2);
+    until("a promise of the old version", || {
+        kept(&ns).get("after")?.promise.is_some().then_some(())
+    });
     ns.wish(&held, r#""hold": false"#);
     ns.kubectl(&["delete", "job", "meanwhile"]);
-    // Held was submitted before after, and has kept its place.
+    // Held has an earlier place than after, and delays no promise that was made during the hold.
+    ns.state("after", "Running");
+    ns.state("held", "Pending");
+    ns.kubectl(&["delete", "job", "after"]);
     ns.state("held", "Running");
-    ns.state("after", "Pending");
     drop(standby);
 }

@@ -1,6 +1,6 @@
 //! Two schedulers on the same full nodes, with pods that state no walltime.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -157,9 +157,15 @@ const SEEN_LATE: f64 = 5.0;
 /// The nodes that are held for each pod that may no longer be passed.
 type Held = BTreeMap<String, BTreeSet<String>>;
 
+/// Looks that are kept.
+const LOOKS_MAX: usize = 16;
+
+/// Longest time from the choice of a node for a pod until the pod can be seen there.
+const BOUND_WITHIN: Duration = Duration::from_secs(1);
+
 /// The state at one time.
-#[derive(Default)]
 struct Look {
+    at: Instant,
     held: Held,
     /// The nodes of Fluxqueue's pods.
     places: BTreeMap<String, String>,
@@ -169,11 +175,13 @@ struct Look {
 impl Look {
     /// Lists records and then pods with one command: on a busy computer each command takes long.
     fn take(namespace: &Namespace<'_>) -> Look {
+        let at = Instant::now();
         let (records, pods): (Vec<Value>, Vec<Value>) = namespace
             .list("fluxjobs,pods")
             .into_iter()
             .partition(|object| object["kind"] == "FluxJob");
-        Look { held: held(&records), places: places(&pods), starving: starving(&records, now()) }
+        let starving = starving(&records, now());
+        Look { at, held: held(&records), places: places(&pods), starving }
     }
 }
 
@@ -221,16 +229,20 @@ fn is_enough(holds: usize, judged: usize) -> bool {
     holds >= 2 && judged >= 6
 }
 
-/// Checks that pods that got a node between the second look and the third went to no node that was
-/// held for another all the while. Counts the holds. A hold has to be in the first look already,
-/// because a pod that got its node after the second look may have been placed before it.
-fn judge(looks: &[Look; 3], now: &Look) -> usize {
-    let [long_before, before, then] = looks;
+/// Checks that pods that got a node between the last two of these looks went to no node that was
+/// held for another all the while, until now. Counts the holds. A hold has to be there
+/// [`BOUND_WITHIN`] before already, because such a pod may have been placed that long ago.
+fn judge(looks: &VecDeque<Look>, now: &Look) -> usize {
+    let Some(last) = looks.len().checked_sub(2) else { return 0 };
+    let (before, then) = (&looks[last], &looks[last + 1]);
+    let is_long_before = |look: &Look| look.at + BOUND_WITHIN <= before.at;
+    let Some(first) = looks.iter().rposition(is_long_before) else { return 0 };
     let stands = |(holder, nodes): &(&String, &BTreeSet<String>)| {
-        [before, then, now].iter().all(|look| look.held.get(*holder) == Some(nodes))
+        let mut since = looks.iter().skip(first).chain([now]);
+        since.all(|look| look.held.get(*holder) == Some(nodes))
     };
     let mut judged = 0;
-    for (holder, nodes) in long_before.held.iter().filter(stands) {
+    for (holder, nodes) in looks[first].held.iter().filter(stands) {
         judged += 1;
         for (pod, node) in then
             .places
@@ -259,7 +271,7 @@ fn no_pod_is_passed_by_for_longer_than_the_rule_says() {
     std::thread::scope(|scope| {
         scope.spawn(|| namespace.apply(&pods(150)));
         // The last looks, the oldest first.
-        let mut looks = [Look::default(), Look::default(), Look::default()];
+        let mut looks: VecDeque<Look> = VecDeque::new();
         let begin = Instant::now();
         // On a busy computer a look takes long, and short holds are seen less often.
         while begin.elapsed() < COUNTED_AFTER
@@ -268,10 +280,14 @@ fn no_pod_is_passed_by_for_longer_than_the_rule_says() {
             std::thread::sleep(Duration::from_millis(250));
             let now = Look::take(&namespace);
             assert_eq!(now.starving, Vec::<String>::new(), "nothing is held for them");
-            holds += now.held.keys().filter(|name| !looks[2].held.contains_key(*name)).count();
+            let was_held =
+                |name: &&String| looks.back().is_some_and(|look| look.held.contains_key(*name));
+            holds += now.held.keys().filter(|name| !was_held(name)).count();
             judged += judge(&looks, &now);
-            looks.rotate_left(1);
-            looks[2] = now;
+            looks.push_back(now);
+            if looks.len() > LOOKS_MAX {
+                looks.pop_front();
+            }
         }
     });
     println!("nodes were held {holds} times; looked at them in {judged} rounds");

@@ -116,18 +116,19 @@ impl Claims {
     pub(super) fn take_slots(&mut self, rank: u32, label: &str, mut count: u64) -> Vec<Slots> {
         let mut taken = Vec::new();
         for slots in self.slots.iter_mut().rev().filter(|slots| *slots.shape.label == *label) {
-            let mut part = slots.elsewhere();
-            for (known, here) in slots.on.iter_mut().rev().filter(|(known, _)| *known == rank) {
+            if let Ok(at) = slots.on.binary_search_by_key(&rank, |(known, _)| *known) {
+                let here = &mut slots.on[at].1;
                 let less = count.min(*here);
-                if less > 0 {
-                    *here -= less;
-                    count -= less;
-                    part.on.push((*known, less));
+                *here -= less;
+                count -= less;
+                if *here == 0 {
+                    slots.on.remove(at);
                 }
-            }
-            if !part.on.is_empty() {
-                slots.on.retain(|(_, here)| *here > 0);
-                taken.push(part);
+                if less > 0 {
+                    let mut part = slots.elsewhere();
+                    part.on.push((rank, less));
+                    taken.push(part);
+                }
             }
             if count == 0 {
                 break;

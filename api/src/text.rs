@@ -97,8 +97,9 @@ fn mark(left_out: usize) -> String {
 /// True if no character is escaped. Nearly all texts are ASCII, which is checked byte by byte, many
 /// at once.
 fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
-        || text.chars().all(|c| escaped(c).is_none())
+    // Without a branch per byte, many bytes are compared at once.
+    let is_ascii = text.bytes().fold(true, |all, byte| all & matches!(byte, b' '..=b'~'));
+    is_ascii || text.chars().all(|c| escaped(c).is_none())
 }
 
 /// Returns the escape of a character that would end a line, move a cursor, or reorder or hide its

@@ -136,9 +136,8 @@ fn a_promise_that_a_late_start_delays_names_the_job_that_ends_later() {
     assert_eq!(reserved(&world, "j"), Some((Some(2106), "n[1-2]".to_owned())));
     assert_eq!(world.core.gauges().reservations_delayed.get("capacity"), Some(&1));
     let late = "capacity: starts 3 s later than promised: ";
-    let named = |text: &String| {
-        text.starts_with(late) && text.ends_with("started later than planned, and ends later")
-    };
+    let by = "started later than planned, and ends later";
+    let named = |text: &String| text.starts_with(late) && text.ends_with(by);
     assert!(world.texts.iter().any(named), "{:?}", world.texts);
 }
 

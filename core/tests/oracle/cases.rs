@@ -107,8 +107,8 @@ impl Case {
         case
     }
 
-    /// Makes the cluster of `seed`, but keeps only the last question. No claim names a missing node:
-    /// kube-scheduler takes such a claim nowhere, and the core chooses another node for it.
+    /// Makes the cluster of `seed`, but keeps only the last question. No claim names a missing
+    /// node: kube-scheduler takes such a claim nowhere, and the core chooses another node for it.
     pub(crate) fn of_one(seed: u64) -> Self {
         let mut case = Case::of(seed);
         case.questions.drain(..case.questions.len() - 1);

@@ -152,7 +152,6 @@ fn judge_start(view: &View, pod: &Pod, now: Time, about: &str) -> Result<(), Vio
     let wanted = expected_together(view, pod).saturating_sub(seen_to_succeed(view, pod)) as usize;
     // A Job that was scaled up after its placement was decided begins with that placement.
     let is_scaled = pod.owner.as_ref().is_some_and(|owner| view.scaled_up.contains(&owner.uid));
-    let is_scaled = is_scaled || view.decided_before.contains(&unit);
     let placed = gangs::placed(view, &unit).filter(|_| is_scaled);
     let wanted = placed.map_or(wanted, |slots| wanted.min(slots.len()));
     if there < wanted {

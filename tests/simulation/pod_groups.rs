@@ -285,16 +285,6 @@ fn of_another_scheduler(template: Template, schedulers: &[Arc<str>], rng: &mut R
     template
 }
 
-/// True if a group needs more pods than it did before, or if it is another group.
-pub(crate) fn needs_more(before: &PodGroup, now: &PodGroup) -> bool {
-    before.id.uid != now.id.uid || min_count(before) < min_count(now)
-}
-
-/// True if a pod names a group of this name.
-pub(crate) fn names(pod: &Pod, key: &ObjectKey) -> bool {
-    pod.scheduling_group.as_ref().is_some_and(|named| named.name == key.name)
-}
-
 /// Returns the number of pods without which none of a group starts; `None` if its pods start one by
 /// one.
 fn min_count(group: &PodGroup) -> Option<u32> {
@@ -364,9 +354,6 @@ pub(crate) fn judge_start(
 ) -> Result<(), Violation> {
     let Some(named) = &pod.scheduling_group else { return Ok(()) };
     let slots = gangs::placed(view, &Unit::of(pod)).filter(|slots| !slots.is_empty());
-    if slots.is_some() && view.decided_before.contains(&Unit::of(pod)) {
-        return Ok(());
-    }
     if group_of(pod, &view.pod_groups).is_none() {
         return broken(NEEDED, format!("{about}: {named:?} is not there"));
     }

@@ -11,9 +11,8 @@ use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::pod_group::PodGroup;
 use fluxqueue_workload::{Controller, NodeName, ObjectKey, Phase, Pod, Time, Uid};
 
-use crate::jobs::{self, Unit};
+use crate::jobs::Unit;
 use crate::machine::Start;
-use crate::pod_groups;
 use crate::queues::Known;
 use crate::server::flux_job_key;
 use crate::suspended::says_paused;
@@ -36,7 +35,8 @@ pub(crate) struct View {
     /// Pods and `FluxJob`s with known deletions.
     pub(crate) gone: BTreeSet<Uid>,
     pub(crate) controllers: BTreeMap<Uid, Arc<Controller>>,
-    /// Objects that have come to want more pods at once.
+    /// Objects that may want more pods at once than when the placement of their pods was decided:
+    /// those that have come to want more, and those with a placement of an earlier process.
     pub(crate) scaled_up: BTreeSet<Uid>,
     pub(crate) flux_jobs: BTreeMap<ObjectKey, Arc<FluxJob>>,
     /// The queue time of each job, as its `FluxJob` last had it: a deleted one is made again with
@@ -44,8 +44,6 @@ pub(crate) struct View {
     pub(crate) places: BTreeMap<ObjectKey, i64>,
     pub(crate) queues: Known,
     pub(crate) pod_groups: BTreeMap<ObjectKey, Arc<PodGroup>>,
-    /// Gangs with a placement that was decided before their PodGroup needed more pods, or went.
-    pub(crate) decided_before: BTreeSet<Unit>,
     /// PodGroups with a condition that was written as True.
     pub(crate) started_groups: BTreeSet<Uid>,
     /// The time of the last write of the condition of each PodGroup.
@@ -171,15 +169,11 @@ impl View {
             Event::QueueGone(name) => self.queues.remove(name),
             Event::Namespace(namespace) => self.queues.put_namespace(namespace),
             Event::PodGroup(group) => {
-                let before = self.pod_groups.insert(group.id.key.clone(), Arc::clone(group));
-                if before.is_some_and(|before| pod_groups::needs_more(&before, group)) {
-                    self.note_decided(&group.id.key);
-                }
+                self.pod_groups.insert(group.id.key.clone(), Arc::clone(group));
             }
             Event::PodGroupGone(id) => {
                 if self.pod_groups.get(&id.key).is_some_and(|group| group.id.uid == id.uid) {
                     self.pod_groups.remove(&id.key);
-                    self.note_decided(&id.key);
                 }
             }
             Event::NamespaceGone(_)
@@ -199,29 +193,6 @@ impl View {
         }
     }
 
-    /// Notes the gangs of a PodGroup of this name that are placed, or are being placed.
-    fn note_decided(&mut self, key: &ObjectKey) {
-        let units = self.pods.values().filter(|pod| pod_groups::names(pod, key));
-        let units: BTreeSet<Unit> = units.map(|pod| Unit::of(pod)).collect();
-        let is_being_placed = |job: &FluxJob| {
-            self.open.values().any(|open| match open {
-                ActionKind::WriteStatus { job: written, status, .. } => {
-                    written.key == flux_job_key(job) && !status.placement.is_empty()
-                }
-                _ => false,
-            })
-        };
-        let is_placed = |job: &FluxJob| {
-            let uid = Uid::from(job.metadata.uid.as_deref().unwrap_or(""));
-            let placed = self.placements.get(&uid);
-            placed.is_some_and(|(_, placement)| !placement.is_empty()) || is_being_placed(job)
-        };
-        let decided = units.into_iter().filter(|unit| {
-            jobs::records(unit, &self.flux_jobs).into_iter().any(|job| is_placed(job))
-        });
-        self.decided_before.extend(decided.collect::<Vec<_>>());
-    }
-
     fn note_end(&mut self, uid: &Uid, now: Time) {
         let Some(pod) = self.pods.get(uid).filter(|pod| !pod.phase.is_terminal()) else { return };
         if self.node_of(pod).is_some() {
@@ -232,8 +203,8 @@ impl View {
     fn note_placement(&mut self, job: &FluxJob) {
         let (Some(uid), Some(status)) = (&job.metadata.uid, &job.status) else { return };
         let uid = Uid::from(uid.as_str());
-        if status.placement.is_empty() {
-            self.decided_before.retain(|unit| !unit.is_recorded_by(job));
+        if !self.synced && !status.placement.is_empty() {
+            self.scaled_up.insert(Uid::from(job.spec.workload_ref.uid.as_str()));
         }
         self.acknowledge(&uid, &status.placement);
         let version = job

@@ -62,6 +62,8 @@ pub(crate) struct Member {
     pub unready: Option<Unready>,
     /// How often its volumes could not be bound.
     pub mountings_failed: u32,
+    /// True if its PodGroup has changed while the pod was on its way to a node.
+    pub group_has_changed: bool,
     /// The write of the pod's condition that is under way.
     pub telling: Option<ActionId>,
     /// The nomination of the pod.
@@ -91,6 +93,7 @@ impl Member {
             tenancy: Tenancy::Shared,
             unready: None,
             mountings_failed: 0,
+            group_has_changed: false,
             telling: None,
             nomination: Nomination::none(),
         }

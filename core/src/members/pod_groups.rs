@@ -7,7 +7,7 @@ use crate::jobs::controllers::MadeBy;
 use crate::jobs::member::Member;
 use crate::jobs::pod_groups::Change;
 use crate::parts::Members;
-use crate::sound::Sound;
+use crate::sound::{Lookup, Sound};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::pod_group::{GroupWorkload, PodGroup};
 use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Uid};
@@ -85,13 +85,21 @@ impl Members<'_> {
         }
     }
 
+    /// Looks at the pods of a job with a group that changed while they were on their way, and that
+    /// have not arrived.
+    pub(crate) fn look_at_late_pods(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
+        let is_late = |member: &&Member| member.group_has_changed && is_free(member);
+        let late: Vec<Uid> =
+            self.jobs.live(job).filter(is_late).map(|member| member.pod.id.uid.clone()).collect();
+        late.iter().try_for_each(|uid| self.look_at_pod_of_group(uid))
+    }
+
     fn look_at_pod_of_group(&mut self, uid: &Uid) -> Sound {
-        // A pod with a Binding that failed may be on its node after all.
-        let is_free = |member: &&Member| {
-            member.stage.is_waiting() || (member.stage.is_unsent() && member.failed.count == 0)
-        };
-        let member = self.jobs.members.get(uid).filter(is_free);
-        let pod = member.map(|member| Arc::clone(&member.pod));
+        let pod = self.jobs.members.get_mut(uid).and_then(|member| {
+            member.group_has_changed = !is_free(member);
+            is_free(member).then(|| Arc::clone(&member.pod))
+        });
         let is_left_behind = |pod: &Pod| {
             // Its maker is gone, and the pod is about to be deleted: it stays in its job.
             matches!(self.jobs.controllers.maker(pod), MadeBy::Unseen(_))
@@ -110,4 +118,10 @@ impl Members<'_> {
         }
         Ok(())
     }
+}
+
+/// True if a pod can become a part of another job. One with a Binding that failed may be on its
+/// node after all.
+fn is_free(member: &Member) -> bool {
+    member.stage.is_waiting() || (member.stage.is_unsent() && !member.maybe_bound)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{DegradedReason, names};
 
-use crate::jobs::job::{Job, Style};
+use crate::jobs::job::{Identity, Job, Style};
 use crate::jobs::lifecycle::Lifecycle;
 use crate::jobs::setbacks::{Setback, Setbacks};
 use crate::jobs::stalled::{Stall, StallCause, Stalled};
@@ -64,20 +64,25 @@ impl Refresh<'_> {
     }
 
     /// Withdraws a pod that was to start alone, unless it was sent: it waits for the others that
-    /// are wanted by now.
+    /// are wanted by now. The same holds for the pods of a PodGroup that needs more than have
+    /// places, or is not there any more.
     pub(crate) fn outgrow_start(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        if job.style != Style::Gang || job.life != Lifecycle::Placed || job.writes_ahead() {
+        if job.style != Style::Gang || job.life != Lifecycle::Placed {
             return Ok(());
         }
-        if let Some(size) = self.sight().start_size_now(job).filter(|size| *size > 1) {
-            self.slots().withdraw(
-                id,
-                &format!("{size} pods start together by now"),
-                Setback::LostRace,
-            )?;
-        }
-        Ok(())
+        let follows_group = matches!(job.workload.identity, Identity::PodGroup(..));
+        let (places, setback) = match job.writes_ahead() {
+            false => (1, Setback::LostRace),
+            true if follows_group => (job.start.seats.len(), Setback::Changed),
+            true => return Ok(()),
+        };
+        let why = match self.sight().start_size_now(job) {
+            Some(size) if size > places => format!("{size} pods start together by now"),
+            None if follows_group => "its PodGroup is not there any more".to_owned(),
+            Some(_) | None => return Ok(()),
+        };
+        self.slots().withdraw(id, &why, setback)
     }
 
     pub(crate) fn notice_completeness(&mut self, id: JobId) -> Sound {

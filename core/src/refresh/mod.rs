@@ -87,6 +87,7 @@ impl Refresh<'_> {
         if self.part_from_ended(id)? {
             return Ok(());
         }
+        self.members().look_at_late_pods(id)?;
         self.jobs.note_priority(id);
         self.slots().look_at_queue(id)?;
         self.notices().warn_of_bad_walltime(id)?;

@@ -39,7 +39,7 @@ pub(super) fn gang(min_count: u32) -> PodGroup {
     group("g", GroupPolicy::Gang(min_count))
 }
 
-fn basic() -> PodGroup {
+pub(super) fn basic() -> PodGroup {
     group("g", GroupPolicy::Basic)
 }
 

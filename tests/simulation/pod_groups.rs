@@ -305,15 +305,18 @@ fn group_of<'a>(
 }
 
 /// Returns how many pods of a gang have to start together, by its group and the pods of it that
-/// have succeeded; `None` if that is not known.
+/// have succeeded since the group was made; `None` if that is not known.
 fn needed<'a>(
     pod: &Pod,
     groups: &BTreeMap<ObjectKey, Arc<PodGroup>>,
     pods: impl Iterator<Item = &'a Arc<Pod>>,
 ) -> Option<u32> {
-    let count = min_count(group_of(pod, groups)?)?;
-    let unit = Unit::of(pod);
-    let succeeded = pods.filter(|it| it.phase == Phase::Succeeded && Unit::of(it) == unit).count();
+    let group = group_of(pod, groups)?;
+    let (count, unit) = (min_count(group)?, Unit::of(pod));
+    let counts = |it: &&Arc<Pod>| {
+        it.phase == Phase::Succeeded && it.ended.is_none_or(|at| at >= group.created)
+    };
+    let succeeded = pods.filter(counts).filter(|it| Unit::of(it) == unit).count();
     Some(count.saturating_sub(u32::try_from(succeeded).expect("a few")).max(1))
 }
 

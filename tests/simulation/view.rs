@@ -11,7 +11,7 @@ use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::pod_group::PodGroup;
 use fluxqueue_workload::{Controller, NodeName, ObjectKey, Phase, Pod, Time, Uid};
 
-use crate::jobs::Unit;
+use crate::jobs::{self, Unit};
 use crate::machine::Start;
 use crate::queues::Known;
 use crate::server::flux_job_key;
@@ -54,7 +54,8 @@ pub(crate) struct View {
     pub(crate) acknowledged: BTreeMap<Uid, Vec<Vec<PlacementRange>>>,
     /// The newest of them, with the version of its object.
     pub(crate) placements: BTreeMap<Uid, (u64, Vec<PlacementRange>)>,
-    /// `FluxJob`s that the core has written as ended, whether that write succeeded or not.
+    /// `FluxJob`s that the core has written as ended, whether that write succeeded or not, and
+    /// those of PodGroups without pods that are left.
     pub(crate) ended: BTreeSet<Uid>,
     /// `FluxJob`s of which the core has written last that they gave up their places while the
     /// releases of their namespace are paused, whether that write succeeded or not.
@@ -195,8 +196,17 @@ impl View {
 
     fn note_end(&mut self, uid: &Uid, now: Time) {
         let Some(pod) = self.pods.get(uid).filter(|pod| !pod.phase.is_terminal()) else { return };
+        let unit = Unit::of(pod);
+        let stays = |other: &&Arc<Pod>| {
+            other.id.uid != *uid && !other.phase.is_terminal() && Unit::of(other) == unit
+        };
+        if matches!(unit, Unit::PodGroup(..)) && !self.pods.values().any(|other| stays(&other)) {
+            let records = jobs::records(&unit, &self.flux_jobs).into_iter();
+            let uids = records.filter_map(|job| job.metadata.uid.as_deref().map(Uid::from));
+            self.ended.extend(uids.collect::<Vec<_>>());
+        }
         if self.node_of(pod).is_some() {
-            self.left.insert(Unit::of(pod), now);
+            self.left.insert(unit, now);
         }
     }
 

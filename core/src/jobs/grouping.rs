@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use crate::jobs::controllers::{Controllers, MadeBy};
 use crate::jobs::job::{Identity, Job, Style};
 use crate::jobs::member::Member;
-use crate::jobs::pod_groups::{Grouped, key_of};
+use crate::jobs::pod_groups::{Grouped, PodGroups, key_of};
 use fluxqueue_workload::{Controller, ObjectKey, Owner, OwnerKind, Pod, Time, Uid};
 
 /// The job that a pod is a part of.
@@ -51,8 +51,14 @@ pub(crate) enum StartSize {
 /// The first of these that applies: its PodGroup, if that starts its pods together or has not been
 /// seen; its group label with a size; its Job, unless its PodGroup starts pod by pod; its
 /// Deployment, ReplicaSet or StatefulSet; the pod itself. A pod with an owner reference that is not
-/// true has no maker.
-pub(crate) fn belonging(pod: &Pod, controllers: &Controllers, orphan: bool) -> Option<Belonging> {
+/// true has no maker. `began_alone` is true for a pod that began by itself, or with its label
+/// group, as its PodGroup said before that went.
+pub(crate) fn belonging(
+    pod: &Pod,
+    controllers: &Controllers,
+    orphan: bool,
+    began_alone: bool,
+) -> Option<Belonging> {
     let namespace = &pod.id.key.namespace;
     let alone = || Belonging {
         identity: Identity::Pod(pod.id.uid.clone()),
@@ -65,7 +71,11 @@ pub(crate) fn belonging(pod: &Pod, controllers: &Controllers, orphan: bool) -> O
     if matches!(made_by, MadeBy::Unseen(_)) && !orphan {
         return None;
     }
-    let grouped = controllers.groups.grouped(pod, made_by.known().map(|made_by| &**made_by));
+    let maker = made_by.known().map(|made_by| &**made_by);
+    let grouped = match controllers.groups.grouped(pod, maker) {
+        Grouped::Unseen if began_alone => PodGroups::grouped_alone(maker),
+        grouped => grouped,
+    };
     let named = pod.scheduling_group.as_ref();
     if let Some(named) = named.filter(|_| matches!(grouped, Grouped::Together | Grouped::Unseen)) {
         return Some(Belonging {
@@ -202,9 +212,9 @@ pub(crate) struct Start<'a> {
     /// The number of pods that the objects of a group can have; `None` if it is not bounded (bare
     /// pods).
     pub capacity: Option<Capacity>,
-    /// The number of pods of a PodGroup without which none of them starts; `None` if that is not
-    /// known.
-    pub min_count: Option<u32>,
+    /// The number of waiting pods of a PodGroup without which none of them starts; `None` if that
+    /// is not known.
+    pub needed: Option<u32>,
     /// How long a group waits for objects that are not known yet: several objects may make its
     /// pods, and they do not appear at the same instant.
     pub grace_secs: u64,
@@ -229,10 +239,9 @@ impl Start<'_> {
                 }
                 None => StartSize::None,
             },
-            // The pods that are there still need each other, even if too many have succeeded.
-            Identity::PodGroup(..) => self.min_count.map_or(StartSize::None, |min_count| {
-                StartSize::Pods(min_count.saturating_sub(self.job.pods.succeeded).max(1) as usize)
-            }),
+            Identity::PodGroup(..) => {
+                self.needed.map_or(StartSize::None, |needed| StartSize::Pods(needed as usize))
+            }
             Identity::Group(_) => {
                 group_size(members).map_or(StartSize::None, |asked| self.group_size(asked))
             }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use fluxqueue_workload::pod_group::{GroupCondition, GroupPolicy, GroupWorkload, PodGroup, Terms};
 use fluxqueue_workload::{
-    Controller, JobGroup, NamedGroup, ObjectKey, ObjectRef, OwnerKind, Pod, Shape, Time, Uid,
+    Controller, JobGroup, NamedGroup, ObjectKey, ObjectRef, OwnerKind, Phase, Pod, Shape, Time, Uid,
 };
 
 use crate::jobs::job::Identity;
@@ -32,7 +32,8 @@ pub(crate) struct PodGroups {
     counts: BTreeMap<Arc<str>, usize>,
     /// The Workloads that say something of pods.
     workloads: BTreeMap<ObjectKey, Arc<GroupWorkload>>,
-    /// The pods that name a group and have not ended, of any scheduler, by the group's name.
+    /// The pods that name a group and have not ended, of any scheduler, and those of ours that have
+    /// succeeded, by the group's name.
     pods: BTreeMap<ObjectKey, Naming>,
     /// The group that each of these pods names.
     named_by: BTreeMap<Uid, ObjectKey>,
@@ -56,11 +57,19 @@ struct Writes {
     is_being_told: bool,
 }
 
-/// The pods that name one group and have not ended, and the number of pods of each scheduler.
+/// The pods that name one group and have not ended, the number of pods of each scheduler, and our
+/// pods that have succeeded.
 #[derive(Default)]
 struct Naming {
     pods: BTreeMap<Uid, Arc<str>>,
     schedulers: BTreeMap<Arc<str>, usize>,
+    succeeded: BTreeMap<Uid, Success>,
+}
+
+/// A pod that has succeeded: the uid of the group that it names, if it names one, and its end.
+struct Success {
+    group: Option<Uid>,
+    at: Option<Time>,
 }
 
 /// How a pod starts by the group that it names.
@@ -202,6 +211,18 @@ impl PodGroups {
         }
     }
 
+    /// Returns the same less our pods that have succeeded since the group was made, and are still
+    /// there: it follows from the objects of the API server, and so is the same after a restart.
+    /// The pods that are there need each other, even if as many have succeeded.
+    pub(crate) fn needed(&self, identity: &Identity) -> Option<u32> {
+        let Identity::PodGroup(key, uid) = identity else { return None };
+        let (group, count) = (self.of_job(identity)?, self.min_count(identity)?);
+        let counts = |it: &&Success| it.group == *uid && it.at.is_none_or(|at| at >= group.created);
+        let succeeded = self.pods.get(key).into_iter().flat_map(|of| of.succeeded.values());
+        let succeeded = u32::try_from(succeeded.filter(counts).count()).unwrap_or(u32::MAX);
+        Some(count.saturating_sub(succeeded).max(1))
+    }
+
     // --- the condition of a group ---
 
     /// Returns the time from which the condition of a group may be written; `None` if the group is
@@ -244,35 +265,49 @@ impl PodGroups {
 
     // --- pods ---
 
-    /// Takes note of a pod of any scheduler. Returns the group that has pods of several schedulers
-    /// now and had not before, or the other way round.
-    pub(crate) fn note(&mut self, pod: &Pod) -> Option<ObjectKey> {
+    /// Takes note of a pod of any scheduler, or of ours. Returns the group if it has or had pods of
+    /// several schedulers, and has pods of one more or one less now.
+    pub(crate) fn note(&mut self, pod: &Pod, is_ours: bool) -> Option<ObjectKey> {
         let named = pod.scheduling_group.as_ref()?;
-        if pod.phase.is_terminal() {
-            return self.forget(&pod.id.uid);
-        }
         let key = key_of(pod, named);
+        if pod.phase.is_terminal() {
+            let changed = self.forget(&pod.id.uid);
+            if pod.phase == Phase::Succeeded && is_ours {
+                let success = Success { group: named.uid.clone(), at: pod.ended };
+                let naming = self.pods.entry(key.clone()).or_default();
+                naming.succeeded.insert(pod.id.uid.clone(), success);
+                self.named_by.insert(pod.id.uid.clone(), key);
+            }
+            return changed;
+        }
         let naming = self.pods.entry(key.clone()).or_default();
         if naming.pods.get(&pod.id.uid) == Some(&pod.scheduler) {
             return None;
         }
-        let before = naming.are_several();
+        let before = naming.schedulers.len();
         naming.remove(&pod.id.uid);
         naming.pods.insert(pod.id.uid.clone(), Arc::clone(&pod.scheduler));
         *naming.schedulers.entry(Arc::clone(&pod.scheduler)).or_default() += 1;
-        let has_changed = naming.are_several() != before;
+        let has_changed = naming.has_other_schedulers(before);
         self.named_by.insert(pod.id.uid.clone(), key.clone());
         has_changed.then_some(key)
+    }
+
+    /// Returns the job that needs one pod less because this one has succeeded.
+    pub(crate) fn helped_by(&self, pod: &Uid) -> Option<Identity> {
+        let key = self.named_by.get(pod)?;
+        let success = self.pods.get(key)?.succeeded.get(pod)?;
+        Some(Identity::PodGroup(key.clone(), success.group.clone()))
     }
 
     /// Forgets a pod that has ended or is gone. The answer is that of [`PodGroups::note`].
     pub(crate) fn forget(&mut self, pod: &Uid) -> Option<ObjectKey> {
         let key = self.named_by.remove(pod)?;
         let naming = self.pods.get_mut(&key)?;
-        let before = naming.are_several();
+        let before = naming.schedulers.len();
         naming.remove(pod);
-        let has_changed = naming.are_several() != before;
-        if naming.pods.is_empty() {
+        let has_changed = naming.has_other_schedulers(before);
+        if naming.pods.is_empty() && naming.succeeded.is_empty() {
             self.pods.remove(&key);
         }
         has_changed.then_some(key)
@@ -308,15 +343,18 @@ impl PodGroups {
         }
         match self.of(pod).map(|group| &group.policy) {
             None => Grouped::Unseen,
-            // The Job controller has filled the policy in: it is no wish.
-            Some(Ok(GroupPolicy::Basic))
-                if job.is_some_and(|job| job.said_of_group == JobGroup::NoPolicy) =>
-            {
-                Grouped::AsEver
-            }
-            Some(Ok(GroupPolicy::Basic)) => Grouped::PodByPod,
+            Some(Ok(GroupPolicy::Basic)) => PodGroups::grouped_alone(job),
             Some(Ok(GroupPolicy::Gang(_)) | Err(_)) => Grouped::Together,
         }
+    }
+
+    /// Returns how a pod of a basic group starts.
+    pub(crate) fn grouped_alone(made_by: Option<&Controller>) -> Grouped {
+        // The Job controller has filled the policy in: it is no wish.
+        let fills_in = |job: &Controller| {
+            job.kind == OwnerKind::Job && job.said_of_group == JobGroup::NoPolicy
+        };
+        if made_by.is_some_and(fills_in) { Grouped::AsEver } else { Grouped::PodByPod }
     }
 
     /// Returns the terms of the group of a pod, and where it has none those of its Workload. A
@@ -393,7 +431,14 @@ impl Naming {
         self.schedulers.len() > 1
     }
 
+    /// True if there are or were several schedulers, and another number of them than `before`.
+    fn has_other_schedulers(&self, before: usize) -> bool {
+        let now = self.schedulers.len();
+        now != before && now.max(before) > 1
+    }
+
     fn remove(&mut self, pod: &Uid) {
+        self.succeeded.remove(pod);
         if let Some(scheduler) = self.pods.remove(pod)
             && let Some(count) = self.schedulers.get_mut(&scheduler)
         {

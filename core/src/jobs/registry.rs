@@ -339,8 +339,8 @@ impl Jobs {
         let stopping_secs = if is_followed { STOPPING_SECS_MAX } else { 0 };
         let capacity = self.capacity(job, &remaining);
         let controllers = &self.controllers;
-        let min_count = controllers.groups.min_count(&job.workload.identity);
-        Start { job, controllers, capacity, min_count, grace_secs, stopping_secs, now }
+        let needed = controllers.groups.needed(&job.workload.identity);
+        Start { job, controllers, capacity, needed, grace_secs, stopping_secs, now }
             .size(&remaining)
     }
 

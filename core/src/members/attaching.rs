@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fluxqueue_api::{ConditionType, FluxJob, names};
+use fluxqueue_api::{ConditionType, FluxJob, WorkloadKind, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::jobs::awaiting_owner::AwaitingPod;
@@ -13,7 +13,7 @@ use crate::jobs::job::{Identity, InQueue, Job, JobPods, JobStart, Style, Told, W
 use crate::jobs::lifecycle::{End, Lifecycle};
 use crate::jobs::member::Member;
 use crate::jobs::order::PodOrder;
-use crate::jobs::pod_groups::Grouped;
+use crate::jobs::pod_groups::{Grouped, key_of};
 use crate::jobs::stage::Stage;
 use crate::jobs::suspended::Suspended;
 use crate::occupancy::Foreign;
@@ -50,9 +50,7 @@ impl Members<'_> {
         let pod = self.jobs.controllers.groups.with_topology(pod);
         self.occupancy.by_node.list(&pod);
         let left_behind = if orphan { self.left_behind(&pod) } else { None };
-        let Some(belonging) =
-            left_behind.or_else(|| grouping::belonging(&pod, &self.jobs.controllers, orphan))
-        else {
+        let Some(belonging) = left_behind.or_else(|| self.belonging(&pod, orphan)) else {
             let until = self.clock.now.plus_millis(OWNER_WAIT_MILLIS);
             let uid = pod.id.uid.clone();
             let until =
@@ -135,6 +133,27 @@ impl Members<'_> {
         let is_known = self.jobs.index.by_identity.contains_key(&belonging.identity)
             || self.records.get(&key).is_some();
         (is_known || pod.node.is_some()).then_some(belonging)
+    }
+
+    fn belonging(&self, pod: &Pod, orphan: bool) -> Option<Belonging> {
+        grouping::belonging(pod, &self.jobs.controllers, orphan, self.began_alone(pod))
+    }
+
+    /// True if a pod that runs or has ended did not begin with the others of its PodGroup, by the
+    /// records: it has one of its own, or that of the group tells of no start. This matters while
+    /// the group, which says it, is not there.
+    fn began_alone(&self, pod: &Pod) -> bool {
+        let has_begun = pod.node.is_some() || pod.phase.is_terminal();
+        let Some(named) = pod.scheduling_group.as_ref().filter(|_| has_begun) else { return false };
+        let own = names::fluxjob_name(&pod.id.key.name, WorkloadKind::Pod, &pod.id.uid);
+        let own = ObjectKey::new(Arc::clone(&pod.id.key.namespace), own);
+        let group = Identity::PodGroup(key_of(pod, named), named.uid.clone());
+        let tells_of_start = |(_, object): (&ObjectKey, &FluxJob)| {
+            object.status.as_ref().is_some_and(|status| {
+                status.start_time.is_some() || status.bound > 0 || !status.placement.is_empty()
+            })
+        };
+        self.records.get(&own).is_some() || !self.records.of_group(&group).any(tells_of_start)
     }
 
     fn job_of(&mut self, pod: &Arc<Pod>, belonging: &Belonging) -> JobId {
@@ -305,8 +324,7 @@ impl Members<'_> {
         let identity = self.jobs.all.get(&member.job).map(|job| &job.workload.identity);
         let is_orphan = self.intake.awaiting_owner.is_orphan(&member.pod);
         let now = self.left_behind(&member.pod).filter(|_| is_orphan);
-        let now =
-            now.or_else(|| grouping::belonging(&member.pod, &self.jobs.controllers, is_orphan));
+        let now = now.or_else(|| self.belonging(&member.pod, is_orphan));
         Ok(now.as_ref().map(|belonging| &belonging.identity) != identity)
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::jobs::controllers::MadeBy;
+use crate::jobs::job::Identity;
 use crate::jobs::member::Member;
 use crate::jobs::pod_groups::Change;
 use crate::parts::Members;
@@ -48,16 +49,36 @@ impl Members<'_> {
 
     /// Takes note of the group that a pod names.
     pub(crate) fn note_group_of(&mut self, pod: &Pod) {
-        if pod.scheduling_group.is_some()
-            && let Some(group) = self.jobs.controllers.groups.note(pod)
-        {
-            self.look_at_pods_of(&group, Change::Start);
+        if pod.scheduling_group.is_some() {
+            let before = self.jobs.controllers.groups.helped_by(&pod.id.uid);
+            let is_ours = self.settings.scheduler_names.contains(&pod.scheduler);
+            let changed = self.jobs.controllers.groups.note(pod, is_ours);
+            self.follow_pod_of_group(&pod.id.uid, before, changed);
         }
     }
 
     /// Forgets the group that a pod names, which is gone.
     pub(crate) fn forget_group_of(&mut self, pod: &Uid) {
-        if let Some(group) = self.jobs.controllers.groups.forget(pod) {
+        let before = self.jobs.controllers.groups.helped_by(pod);
+        let changed = self.jobs.controllers.groups.forget(pod);
+        self.follow_pod_of_group(pod, before, changed);
+    }
+
+    /// Looks at the job that needs fewer pods because of this one, or did `before`; and at all pods
+    /// of a group that has changed.
+    fn follow_pod_of_group(
+        &mut self,
+        pod: &Uid,
+        before: Option<Identity>,
+        changed: Option<ObjectKey>,
+    ) {
+        let now = self.jobs.controllers.groups.helped_by(pod);
+        if now != before {
+            let jobs = now.iter().chain(&before);
+            let ids = jobs.filter_map(|identity| self.jobs.index.by_identity.get(identity));
+            self.agenda.touched.extend(ids.copied());
+        }
+        if let Some(group) = changed {
             self.look_at_pods_of(&group, Change::Start);
         }
     }

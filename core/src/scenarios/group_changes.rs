@@ -2,6 +2,7 @@
 
 use super::scheduling_groups::{basic, gang, of_g};
 use super::*;
+use fluxqueue_workload::pod_group::PodGroup;
 
 #[test]
 fn a_record_says_how_many_pods_its_group_needs_and_nothing_of_one_that_is_not_there() {
@@ -113,7 +114,111 @@ fn a_placement_is_taken_back_if_its_group_asks_for_more_pods_or_goes_before_a_bi
 #[test]
 #[test]
 #[test]
+fn pods_that_have_succeeded_since_their_group_was_made_count_as_long_as_they_are_there() {
+    for restarts in [false, true] {
+        let mut world = World::new(&[("a", 4)]);
+        world.tell_group(gang(3));
+        for name in ["p0", "p1", "p2"] {
+            world.submit(of_g(name, 1));
+        }
+        world.settle();
+        let end = world.now;
+        for (name, phase) in
+            [("p0", Phase::Succeeded), ("p1", Phase::Succeeded), ("p2", Phase::Failed)]
+        {
+            world.change(name, |pod| (pod.phase, pod.ended) = (phase, Some(end)));
+        }
+        world.settle();
+        // Until the record of this start is no more.
+        world.pass_seconds(100);
+        world.settle();
+        assert_eq!(world.records.len(), 0);
+        if restarts {
+            world.restart();
+            world.tell_group(gang(3));
+            world.list(&[("a", 4)], &[]);
+        }
+        world.delete("p0");
+        let theirs = Pod { scheduler: Arc::from("other"), ..of_g("f", 1) };
+        world.submit(Pod { phase: Phase::Succeeded, ..theirs });
+        world.submit(of_g("q0", 1));
+        world.look_ahead();
+        assert_eq!(world.blocked("g").1, "1 of 2 pods are there", "restart: {restarts}");
+        let mut again = PodGroup { created: end.plus_secs(1), ..gang(3) };
+        again.id.uid = Uid::from("again");
+        world.tell_group(again);
+        world.look_ahead();
+        assert_eq!(world.blocked("g").1, "1 of 3 pods are there", "restart: {restarts}");
+        world.tell_group(gang(3));
+        world.submit(of_g("q1", 1));
+        world.look_ahead();
+        assert!(world.node_of("q0").is_some() && world.node_of("q1").is_some());
+    }
+}
+
+#[test]
+fn pods_that_began_by_themselves_do_so_after_a_restart_without_their_group() {
+    let mut world = World::new(&[("a", 2)]);
+    world.tell_group(basic());
+    for name in ["p0", "p1", "p2"] {
+        world.submit(of_g(name, 1));
+    }
+    world.look_ahead();
+    assert_eq!(world.bound(), 2);
+    world.change("p0", |pod| pod.phase = Phase::Succeeded);
+    world.change("p1", |pod| pod.phase = Phase::Running);
+    world.delete("p2");
+    world.submit(of_g("q", 9));
+    world.tell(Event::PodGroupGone(basic().id));
+    world.look_ahead();
+    let states = |world: &World| -> Vec<String> {
+        let state = |(key, record): (&ObjectKey, &FluxJob)| {
+            let status = record.status.as_ref().expect("a status");
+            format!("{key} {:?} {}/{}", status.state, status.bound, status.total)
+        };
+        world.records.iter().map(state).collect()
+    };
+    let before = states(&world);
+    world.restart();
+    world.list(&[("a", 2)], &[]);
+    world.look_ahead();
+    assert_eq!(states(&world), before);
+}
+
+#[test]
+fn pods_that_began_together_do_so_after_a_restart_without_their_group() {
+    let mut world = World::new(&[("a", 2)]);
+    world.tell_group(gang(2));
+    for name in ["p0", "p1"] {
+        world.submit(of_g(name, 1));
+    }
+    world.look_ahead();
+    world.tell(Event::PodGroupGone(gang(2).id));
+    world.look_ahead();
+    let before = world.records.clone();
+    world.restart();
+    world.list(&[("a", 2)], &[]);
+    world.look_ahead();
+    assert_eq!((world.records.len(), world.bound()), (1, 2));
+    assert_eq!(world.records.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
+}
+
 #[test]
 #[test]
-#[test]
-#[test]
+fn a_group_of_several_schedulers_is_refused_with_those_that_it_has() {
+    let mut world = World::new(&[("a", 2)]);
+    world.tell_group(gang(1));
+    world.submit(of_g("p0", 1));
+    for name in ["one", "two"] {
+        world.submit(Pod { scheduler: Arc::from(name), ..of_g(name, 1) });
+    }
+    world.look_ahead();
+    let said = "PodGroup ns/g has pods of several schedulers: ";
+    assert_eq!(world.blocked("g").1, format!("{said}\"fluxqueue\", \"one\", \"two\""));
+    world.delete("one");
+    world.look_ahead();
+    assert_eq!(world.blocked("g").1, format!("{said}\"fluxqueue\", \"two\""));
+    world.delete("two");
+    world.look_ahead();
+    assert_eq!(world.bound(), 1);
+}

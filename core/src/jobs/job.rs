@@ -289,6 +289,14 @@ impl Job {
         self.life.end().is_some()
     }
 
+    /// True if it has ended only because its pods became parts of other jobs, or were deleted
+    /// before one of them began.
+    pub(crate) fn was_left(&self) -> bool {
+        let comes_back =
+            matches!(self.workload.identity, Identity::Pod(_) | Identity::PodGroup(..));
+        comes_back && self.is_finished() && self.pods.all.is_empty() && self.start.at.is_none()
+    }
+
     /// True if the placement is written before the first Binding: several pods start together. A
     /// placement that is on record is followed, or taken back first, even if only one pod is wanted
     /// by now; and a placement that other pods have joined meanwhile is written with them. The

@@ -129,7 +129,7 @@ impl Members<'_> {
         let is_of_gang = self.jobs.controllers.groups.grouped(pod, None) == Grouped::Together;
         let belonging = grouping::of_owner(&pod.id.key.namespace, owner)
             .filter(|_| pod.group.is_none() && !is_of_gang)?;
-        let key = self.record_key(pod, &belonging);
+        let (key, _) = self.record_key(pod, &belonging);
         let is_known = self.jobs.index.by_identity.contains_key(&belonging.identity)
             || self.records.get(&key).is_some();
         (is_known || pod.node.is_some()).then_some(belonging)
@@ -162,6 +162,10 @@ impl Members<'_> {
         }
         if let Some(id) = self.jobs.index.by_identity.get(&belonging.identity) {
             let id = *id;
+            if let Some(job) = self.jobs.all.get_mut(&id).filter(|job| job.was_left()) {
+                // Its pods had gone elsewhere, and come back before its record was removed.
+                job.life = Lifecycle::Waiting;
+            }
             // Several objects may make a group: its record goes with the last of them.
             if belonging.kind.is_group() {
                 let more = grouping::owners(pod, belonging, &self.jobs.controllers);
@@ -175,14 +179,14 @@ impl Members<'_> {
             }
             return id;
         }
-        let key = self.record_key(pod, belonging);
+        let (key, named_after) = self.record_key(pod, belonging);
         let owners = grouping::owners(pod, belonging, &self.jobs.controllers);
         let uid = match (&belonging.identity, self.records.get(&key)) {
             // If its FluxJob has to be made again, its name and this uid still have to match.
             (Identity::PodGroup(_, None), Some(record)) => {
                 Uid::from(record.spec.workload_ref.uid.as_str())
             }
-            _ => belonging.uid.clone(),
+            _ => named_after,
         };
         self.new_job(&belonging.named_after(uid), key, owners, Arc::clone(&pod.scheduler))
     }
@@ -269,9 +273,9 @@ impl Members<'_> {
         id
     }
 
-    /// Returns the FluxJob's name. A group has no uid of its own, so it takes a recorded group that
-    /// has not ended, if there is one.
-    fn record_key(&self, pod: &Pod, belonging: &Belonging) -> ObjectKey {
+    /// Returns the FluxJob's name, and the uid after which it is named. A group has no uid of its
+    /// own, so it takes a recorded group that has not ended, if there is one.
+    fn record_key(&self, pod: &Pod, belonging: &Belonging) -> (ObjectKey, Uid) {
         let namespace = &pod.id.key.namespace;
         if belonging.kind.is_group() {
             let known = self.records.of_group(&belonging.identity).filter(|(key, object)| {
@@ -286,11 +290,21 @@ impl Members<'_> {
                 status.map(|status| (!status.placement.is_empty(), status.bound))
             });
             if let Some((key, _)) = known {
-                return key.clone();
+                return (key.clone(), belonging.uid.clone());
             }
         }
-        let name = names::fluxjob_name(&belonging.name, belonging.kind, &belonging.uid);
-        ObjectKey::new(Arc::clone(namespace), name)
+        let named_after = |uid: Uid| {
+            let name = names::fluxjob_name(&belonging.name, belonging.kind, &uid);
+            (ObjectKey::new(Arc::clone(namespace), name), uid)
+        };
+        let own = named_after(belonging.uid.clone());
+        if !belonging.kind.is_group() || !self.jobs.index.by_key.contains_key(&own.0) {
+            return own;
+        }
+        // A job that the pod has left is named after it.
+        let others = (2_u32..).map(|number| Uid::from(format!("{}-{number}", belonging.uid)));
+        let mut others = others.map(named_after);
+        others.find(|(key, _)| !self.jobs.index.by_key.contains_key(key)).unwrap_or(own)
     }
 
     pub(crate) fn regroup(&mut self, uid: &Uid) -> Sound {

@@ -32,8 +32,7 @@ impl Recording<'_> {
         let due = self.kept_until(job);
         // A group of bare pods has no owner that takes its FluxJob along; and the pods that waited
         // for a PodGroup may turn out to start one by one.
-        let has_gone_elsewhere =
-            job.workload.kind == WorkloadKind::PodGroup && job.start.at.is_none();
+        let has_gone_elsewhere = job.workload.kind == WorkloadKind::PodGroup && job.was_left();
         let over = self.clock.now >= due
             || (job.pods.all.is_empty() && (job.workload.owners.is_empty() || has_gone_elsewhere));
         let retry_at = job.record.setbacks.retry_at;

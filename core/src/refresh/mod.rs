@@ -523,7 +523,8 @@ impl Refresh<'_> {
             }
             // Pods of the same group that come later are a new job.
             let identity = job.workload.identity.clone();
-            if identity.is_group() && self.jobs.index.by_identity.get(&identity) == Some(&id) {
+            let is_over = identity.is_group() && !job.was_left();
+            if is_over && self.jobs.index.by_identity.get(&identity) == Some(&id) {
                 self.jobs.index.by_identity.remove(&identity);
             }
         }

@@ -37,6 +37,10 @@ fn step_to(world: &mut World, is_it: impl Fn(&ActionKind) -> bool) -> Action {
     panic!("there is no such action");
 }
 
+fn contradiction(world: &World) -> Option<String> {
+    world.core.jobs.all.values().find_map(|job| world.core.contradiction(job))
+}
+
 fn places(kind: &ActionKind) -> bool {
     matches!(kind, ActionKind::WriteStatus { status, .. } if !status.placement.is_empty())
 }
@@ -111,8 +115,64 @@ fn a_placement_is_taken_back_if_its_group_asks_for_more_pods_or_goes_before_a_bi
 }
 
 #[test]
+fn pods_that_come_back_while_their_record_is_removed_have_one_again() {
+    let mut world = World::new(&[("a", 2)]);
+    for name in ["p0", "p1"] {
+        world.submit(of_g(name, 3));
+    }
+    world.settle();
+    world.tell_group(basic());
+    let removal = step_to(&mut world, |kind| matches!(kind, ActionKind::DeleteFluxJob { .. }));
+    world.tell(Event::PodGroupGone(basic().id));
+    world.step();
+    assert_eq!(contradiction(&world), None);
+    world.carry_out(removal);
+    world.look_ahead();
+    assert_eq!(world.blocked("g").1, "PodGroup ns/g is not there yet");
+    world.tell(Event::Node(node("b", 6)));
+    world.tell_group(gang(2));
+    world.look_ahead();
+    assert_eq!(world.bound(), 2);
+}
+
 #[test]
+fn a_pod_that_comes_back_while_its_own_record_is_made_starts() {
+    let mut world = World::new(&[("a", 2)]);
+    world.tell_group(basic());
+    world.submit(of_g("p0", 3));
+    let creation = step_to(&mut world, |kind| matches!(kind, ActionKind::CreateFluxJob { .. }));
+    world.tell(Event::PodGroupGone(basic().id));
+    world.step();
+    world.tell_group(basic());
+    world.step();
+    world.carry_out(creation);
+    world.tell(Event::Node(node("b", 6)));
+    world.look_ahead();
+    assert_eq!(contradiction(&world), None);
+    assert_eq!(world.bound(), 1);
+}
+
 #[test]
+fn a_pod_that_left_a_group_before_its_end_and_comes_back_is_another_job() {
+    let mut world = World::new(&[("a", 2)]);
+    world.tell_group(gang(1));
+    // The record is named after the first.
+    world.submit(Pod { gates: vec![Arc::from("example.com/wait")], ..of_g("p0", 1) });
+    world.submit(of_g("p1", 1));
+    world.settle();
+    assert!(world.node_of("p1").is_some());
+    world.tell_group(basic());
+    world.settle();
+    world.change("p1", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    world.tell_group(gang(1));
+    world.look_ahead();
+    assert_eq!(contradiction(&world), None);
+    world.change("p0", |pod| pod.gates.clear());
+    world.look_ahead();
+    assert!(world.node_of("p0").is_some());
+}
+
 #[test]
 fn pods_that_have_succeeded_since_their_group_was_made_count_as_long_as_they_are_there() {
     for restarts in [false, true] {

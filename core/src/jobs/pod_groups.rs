@@ -248,7 +248,8 @@ impl PodGroups {
         }
     }
 
-    /// Notes the outcome of a write about a group of this uid: the condition, if it was written.
+    /// Notes the outcome of a write about a group of this uid: the condition that it has then, as
+    /// far as that is known.
     pub(crate) fn was_told(
         &mut self,
         key: &ObjectKey,
@@ -259,7 +260,7 @@ impl PodGroups {
         let kept = self.all.get_mut(key).filter(|kept| kept.group.id.uid == *uid);
         if let Some(kept) = kept {
             (kept.told.is_being_told, kept.told.due) = (false, due);
-            kept.told.last = condition.or(kept.told.last.take());
+            kept.told.last = condition;
         }
     }
 

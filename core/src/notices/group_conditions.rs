@@ -88,6 +88,7 @@ impl Notices<'_> {
         let (condition, pause) = match outcome {
             WriteOutcome::Written(_) => (Some(condition), GROUP_MILLIS),
             WriteOutcome::Invalid(_) | WriteOutcome::Refused(_) => (None, REFUSED_MAX_MILLIS),
+            // It may have taken effect, even if it conflicts: the watch shows it.
             WriteOutcome::Failed(_)
             | WriteOutcome::Conflict
             | WriteOutcome::Exists

@@ -1,6 +1,6 @@
 //! PodGroups that come, change and go while their pods wait.
 
-use super::scheduling_groups::{basic, gang, of_g};
+use super::scheduling_groups::{basic, gang, of_g, said};
 use super::*;
 use fluxqueue_workload::pod_group::PodGroup;
 
@@ -264,6 +264,32 @@ fn pods_that_began_together_do_so_after_a_restart_without_their_group() {
 }
 
 #[test]
+fn a_condition_of_which_the_answer_was_lost_is_replaced_when_it_is_not_true_any_more() {
+    for outcome in [WriteOutcome::Failed("timeout".to_owned()), WriteOutcome::Conflict] {
+        let mut world = World::new(&[("a", 2)]);
+        world.tell_group(gang(3));
+        world.submit(of_g("p0", 1));
+        world.settle();
+        let first = world.group_conditions[0].1.clone();
+        world.tell_group(PodGroup { condition: Some(first.clone()), ..gang(3) });
+        world.pass_seconds(10);
+        world.group_outcome = outcome;
+        world.submit(of_g("p1", 1));
+        world.settle();
+        let second = world.group_conditions[1].1.clone();
+        assert_eq!(second.message, "2 of 3 pods are there");
+        // It has taken effect.
+        world.tell_group(PodGroup { condition: Some(second), ..gang(3) });
+        world.group_outcome = WriteOutcome::Written(None);
+        world.delete("p1");
+        world.settle();
+        world.pass_seconds(10);
+        world.settle();
+        assert_eq!(world.group_conditions.last().map(|(_, last)| last), Some(&first));
+        assert_eq!(said(&world).len(), 3);
+    }
+}
+
 #[test]
 fn a_group_of_several_schedulers_is_refused_with_those_that_it_has() {
     let mut world = World::new(&[("a", 2)]);

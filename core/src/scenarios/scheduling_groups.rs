@@ -464,7 +464,7 @@ fn pods_that_their_job_has_left_behind_are_what_they_were() {
 }
 
 /// The conditions of groups that were written, as status and reason.
-fn said(world: &World) -> Vec<(bool, &str)> {
+pub(super) fn said(world: &World) -> Vec<(bool, &str)> {
     let written = world.group_conditions.iter();
     written.map(|(_, condition)| (condition.is_true, condition.reason.as_str())).collect()
 }

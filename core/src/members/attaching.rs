@@ -148,9 +148,11 @@ impl Members<'_> {
         let own = names::fluxjob_name(&pod.id.key.name, WorkloadKind::Pod, &pod.id.uid);
         let own = ObjectKey::new(Arc::clone(&pod.id.key.namespace), own);
         let group = Identity::PodGroup(key_of(pod, named), named.uid.clone());
+        // A pod that runs counts as bound there; one that has ended does not any more.
         let tells_of_start = |(_, object): (&ObjectKey, &FluxJob)| {
             object.status.as_ref().is_some_and(|status| {
-                status.start_time.is_some() || status.bound > 0 || !status.placement.is_empty()
+                let is_past = pod.phase.is_terminal() && status.start_time.is_some();
+                is_past || status.bound > 0 || !status.placement.is_empty()
             })
         };
         self.records.get(&own).is_some() || !self.records.of_group(&group).any(tells_of_start)

@@ -41,6 +41,10 @@ fn contradiction(world: &World) -> Option<String> {
     world.core.jobs.all.values().find_map(|job| world.core.contradiction(job))
 }
 
+fn lone_pods_unrecorded() -> CoreSettings {
+    CoreSettings { record_lone_pods: false, ..settings() }
+}
+
 fn places(kind: &ActionKind) -> bool {
     matches!(kind, ActionKind::WriteStatus { status, .. } if !status.placement.is_empty())
 }
@@ -243,6 +247,36 @@ fn pods_that_began_by_themselves_do_so_after_a_restart_without_their_group() {
     world.list(&[("a", 2)], &[]);
     world.look_ahead();
     assert_eq!(states(&world), before);
+}
+
+#[test]
+fn a_pod_of_the_group_that_began_and_has_ended_says_nothing_of_one_that_runs_by_itself() {
+    let mut world =
+        World::told(lone_pods_unrecorded(), FunctionTable::builtin(), &[("a", 1), ("b", 1)]);
+    world.tell_group(basic());
+    world.submit(of_g("p0", 1));
+    world.look_ahead();
+    world.change("p0", |pod| pod.phase = Phase::Running);
+    world.tell(Event::PodGroupGone(basic().id));
+    for name in ["q0", "q1"] {
+        world.submit(of_g(name, 9));
+    }
+    world.look_ahead();
+    // Another client binds one of those that wait, and the kubelet refuses it.
+    let begin = world.now;
+    world.change("q0", |pod| (pod.node, pod.started) = (Some(NodeName::from("b")), Some(begin)));
+    world.look_ahead();
+    world.change("q0", |pod| (pod.phase, pod.ended) = (Phase::Failed, Some(begin)));
+    world.look_ahead();
+    let sizes = |world: &World| {
+        let status = world.record("g").status.as_ref().expect("a status");
+        (status.bound, status.total)
+    };
+    let before = sizes(&world);
+    world.restart();
+    world.list(&[("a", 1), ("b", 1)], &[]);
+    world.look_ahead();
+    assert_eq!(sizes(&world), before);
 }
 
 #[test]

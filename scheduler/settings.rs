@@ -459,7 +459,7 @@ mod tests {
             bypass_secs: 13,
             questions_per_slice: 32,
             search_steps: 32_000_000,
-            start_slack_secs: 5,
+            start_slack_secs: 2,
             end_slack_secs: 1,
             own_namespace: "fluxqueue-system".into(),
             topology: Arc::new(Topology::new(vec![vec![row]]).unwrap()),

@@ -113,8 +113,9 @@ impl Default for CoreSettings {
             bypass_secs: 300,
             // From the decision to the kubelet's start of a pod: the record and the Bindings are
             // written, which takes a second when many jobs come at once, and the kubelet takes the
-            // pod up, which takes some seconds where many pods come at once.
-            start_slack_secs: 5,
+            // pod up within a second. More would add up in the estimates of jobs that wait for each
+            // other.
+            start_slack_secs: 2,
             // A kubelet says in whole seconds when a pod started, the API server's clock is known
             // to half a second, and an end takes a moment to be seen.
             end_slack_secs: 1,

@@ -51,13 +51,13 @@ pub(crate) enum StartSize {
 /// The first of these that applies: its PodGroup, if that starts its pods together or has not been
 /// seen; its group label with a size; its Job, unless its PodGroup starts pod by pod; its
 /// Deployment, ReplicaSet or StatefulSet; the pod itself. A pod with an owner reference that is not
-/// true has no maker. `began_alone` is true for a pod that began by itself, or with its label
+/// true has no maker. `began_alone` returns true for a pod that began by itself, or with its label
 /// group, as its PodGroup said before that went.
 pub(crate) fn belonging(
     pod: &Pod,
     controllers: &Controllers,
     orphan: bool,
-    began_alone: bool,
+    began_alone: impl Fn() -> bool,
 ) -> Option<Belonging> {
     let namespace = &pod.id.key.namespace;
     let alone = || Belonging {
@@ -73,7 +73,7 @@ pub(crate) fn belonging(
     }
     let maker = made_by.known().map(|made_by| &**made_by);
     let grouped = match controllers.groups.grouped(pod, maker) {
-        Grouped::Unseen if began_alone => PodGroups::grouped_alone(maker),
+        Grouped::Unseen if began_alone() => PodGroups::grouped_alone(maker),
         grouped => grouped,
     };
     let named = pod.scheduling_group.as_ref();

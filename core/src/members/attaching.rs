@@ -136,7 +136,7 @@ impl Members<'_> {
     }
 
     fn belonging(&self, pod: &Pod, orphan: bool) -> Option<Belonging> {
-        grouping::belonging(pod, &self.jobs.controllers, orphan, self.began_alone(pod))
+        grouping::belonging(pod, &self.jobs.controllers, orphan, || self.began_alone(pod))
     }
 
     /// True if a pod that runs or has ended did not begin with the others of its PodGroup, by the

@@ -87,9 +87,10 @@ impl Stats {
         self.0.get(what).copied().unwrap_or(0)
     }
 
-    /// Returns the events that should have happened and never did.
-    pub(crate) fn missing(&self, must_happen: &[&'static str]) -> Vec<&'static str> {
-        must_happen.iter().copied().filter(|what| self.get(what) == 0).collect()
+    /// Fails with the names of the events that should have happened and never did.
+    pub(crate) fn has_met(&self, must_happen: &[&str]) -> Result<(), String> {
+        let missing: Vec<&&str> = must_happen.iter().filter(|what| self.get(what) == 0).collect();
+        if missing.is_empty() { Ok(()) } else { Err(format!("never happened: {missing:?}")) }
     }
 
     /// Returns one line for each count.

@@ -77,9 +77,9 @@ impl Nodes<'_> {
     }
 
     pub(crate) fn node_gone(&mut self, name: &NodeName, uid: &Uid) {
-        // Another node may have its name by now.
         let cluster = &self.planner.cluster;
         let known = cluster.rank(name).and_then(|rank| Some((rank, cluster.node(rank)?)));
+        // Another node may have its name by now.
         let Some((rank, node)) = known.filter(|(_, node)| node.uid == *uid) else { return };
         self.agenda.touched.extend(self.jobs.classes.devices.concerned_by(node));
         self.agenda.lost.is_any = true;

@@ -213,6 +213,7 @@ impl Binding<'_> {
         let member = self.jobs.members.known(uid)?;
         let pod = Arc::clone(&member.pod);
         let node = member.allocation().map(|allocation| &allocation.node).or(pod.node.as_ref());
+        // A pod that has lost its slot meanwhile may not be seen on its node yet.
         let Some(node) = node.cloned() else { return Ok(()) };
         let text = format!("Successfully assigned {} to {node}", pod.id);
         self.agenda.note(

@@ -38,16 +38,20 @@ impl Binding<'_> {
 
     pub(crate) fn write_job(&mut self, id: JobId, change: JobChange) -> Sound {
         let job = self.jobs.all.known(&id)?;
+        // Only a Job can wait without pods.
         let Identity::Controller(namespace, uid) = &job.workload.identity else { return Ok(()) };
         let made_by = self.jobs.controllers.get(namespace, uid);
+        // A Job that is gone needs no write, and neither does one that waits no more.
         let (Some(made_by), Suspended::Waits(write)) = (made_by, &job.suspended) else {
             return Ok(());
         };
+        // The mark may have been removed since, or the last write failed a moment ago.
         let Some(suspension) =
             made_by.suspension.as_ref().filter(|_| write.is_idle(self.clock.now))
         else {
             return Ok(());
         };
+        // A Job that is released needs no write any more.
         let SuspensionPhase::Marked { resource_version, .. } = &suspension.phase else {
             return Ok(());
         };
@@ -76,7 +80,9 @@ impl Binding<'_> {
     ) -> Sound {
         let now = self.clock.now;
         let job = self.jobs.all.current_mut(&id)?;
+        // The watch may have shown the release before this answer came.
         let Suspended::Waits(write) = &mut job.suspended else { return Ok(()) };
+        // The answer may be to a write of an earlier wait of the Job.
         let Some((_, change)) = write.under_way.take_if(|(asked, _)| *asked == action) else {
             return Ok(());
         };

@@ -95,6 +95,7 @@ impl Core {
 
     fn put_back(&mut self, (pending, class): (&PendingRequest, ClassId), was: Kept) -> Sound {
         let (asking, PlannerParts { mut live, .. }) = self.parts(self.clock.now);
+        // A request that has no pods any more needs no promise.
         let Some(request) = asking.request(pending) else { return Ok(()) };
         let booking = plan::reserve_again(&mut live, (pending, class), &request, &was);
         let slack = i64::try_from(self.settings.start_slack_secs).unwrap_or(i64::MAX);

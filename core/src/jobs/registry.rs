@@ -123,6 +123,7 @@ impl Jobs {
     pub(crate) fn note_controller(&mut self, id: JobId, pod: &Pod) -> Sound {
         let made_by = self.controllers.maker(pod);
         let job = self.all.known_mut(&id)?;
+        // A pod without a maker makes its job depend on no object.
         let Some(owner) = made_by.uid() else { return Ok(()) };
         job.pods.makers.insert(owner.clone());
         if !job.workload.identity.is_group() || job.is_finished() {

@@ -16,11 +16,13 @@ use fluxqueue_workload::ObjectKey;
 impl Members<'_> {
     /// Takes up the FluxJob of this name, if there is one.
     pub(crate) fn adopt_record(&mut self, id: JobId, key: &ObjectKey) -> Sound {
+        // A job that is new to the cluster has no FluxJob yet.
         let Some(object) = self.records.get(key).cloned() else { return Ok(()) };
         let job = self.jobs.all.known_mut(&id)?;
         if object.metadata.deletion_timestamp.is_some() {
             return Ok(());
         }
+        // An object without a uid is not from an API server, and is no record.
         let Some(reference) = reference(&object) else { return Ok(()) };
         job.record.stored = match self.records.removal(&reference) {
             Some(action) => {
@@ -31,6 +33,7 @@ impl Members<'_> {
         job.record.observe(&object);
         self.heed_wishes(id, &object.spec.overrides)?;
         let place = self.jobs.place_on_record(id, &object, self.clock);
+        // A FluxJob without a status says nothing about its job yet.
         let Some(status) = &object.status else { return Ok(()) };
         let job = self.jobs.all.known_mut(&id)?;
         job.pods.priority =

@@ -20,6 +20,7 @@ impl Members<'_> {
     /// the record of a pod that is a part of another job by now. Other records go with their
     /// owners. FluxJobs that users made themselves stay.
     pub(crate) fn consider_stray(&mut self, key: &ObjectKey) -> Sound {
+        // The watch has not shown the record yet, or the record is gone.
         let Some(object) = self.records.get(key) else { return Ok(()) };
         let (label, value) = names::MANAGED_BY;
         let ours = object
@@ -54,6 +55,7 @@ impl Members<'_> {
                 && *made_by.id.key.name == *workload.name
         };
         let made_by = self.jobs.controllers.get(&key.namespace, &workload.uid).filter(is_workload);
+        // The API server removes the record with its owner, which is gone or was never there.
         let Some(made_by) = made_by else { return Ok(()) };
         let style = if made_by.kind == OwnerKind::Job { Style::Gang } else { Style::Elastic };
         let belonging = Belonging {

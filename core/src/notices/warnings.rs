@@ -34,6 +34,7 @@ impl Notices<'_> {
     /// counts as absent.
     pub(crate) fn warn_of_bad_walltime(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
+        // A group may have several makers, and a lone pod has none.
         let Identity::Controller(namespace, uid) = &job.workload.identity else { return Ok(()) };
         let bad = self
             .jobs

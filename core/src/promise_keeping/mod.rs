@@ -366,6 +366,7 @@ impl PromiseKeeping<'_> {
     /// Reports the delay when a request with a promised start is taken back. The change of its job
     /// broke the promise, unless the job lacks a claim.
     fn tell_own_delay(&mut self, pending: &PendingRequest) -> Sound {
+        // A request without a promise cannot be late.
         let Some(was) = self.planner.promises.kept(pending) else { return Ok(()) };
         let job = self.jobs.all.known(&pending.job())?;
         if !self.jobs.goes_on(job) {

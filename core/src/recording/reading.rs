@@ -16,6 +16,7 @@ impl Recording<'_> {
     // --- reading ---
 
     pub(crate) fn flux_job(&mut self, object: Arc<FluxJob>) -> Sound {
+        // An object without a name or a uid is not from an API server.
         let Some(reference) = reference(&object) else { return Ok(()) };
         if !self.serves(&object) || !is_of_its_workload(&object, &reference.key) {
             return Ok(());

@@ -117,6 +117,7 @@ impl Refresh<'_> {
     /// Reports a gang that has begun and does not become whole in time, with the obstacle.
     pub(crate) fn notice_stall(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
+        // Only a gang of which some pods have begun can stall.
         let Lifecycle::Starting { since } = job.life else { return Ok(()) };
         let due = since.plus_secs(self.settings.gang_start_timeout_secs);
         if self.clock.now < due {

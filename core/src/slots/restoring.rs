@@ -28,6 +28,7 @@ impl Slots<'_> {
     /// other step.
     pub(crate) fn heed_status(&mut self, id: JobId, object: &FluxJob) -> Sound {
         let queued_at = self.jobs.place_on_record(id, object, self.clock);
+        // A FluxJob without a status says nothing about its job yet.
         let Some(status) = &object.status else { return Ok(()) };
         let job = self.jobs.all.known_mut(&id)?;
         if job.style == Style::Elastic {
@@ -196,8 +197,10 @@ impl Slots<'_> {
         elsewhere: &BTreeMap<Uid, usize>,
     ) -> Sound {
         let job = self.jobs.all.known(&id)?;
+        // Only the pods of a Job are sure to have successors: a group may have none.
         let Identity::Controller(namespace, uid) = &job.workload.identity else { return Ok(()) };
         let made_by = self.jobs.controllers.get(namespace, uid);
+        // A Job that is gone makes no pods, and the pods of other controllers have no seats.
         let Some(made_by) = made_by.filter(|made_by| made_by.kind == OwnerKind::Job) else {
             return Ok(());
         };
@@ -233,6 +236,7 @@ impl Slots<'_> {
             })
         };
         let seats: Vec<_> = seats.into_iter().filter(|(_, node)| !is_over(node)).collect();
+        // Without a pod of the job, the demand of the next one is not known.
         let Some(pod) = job
             .pods
             .all

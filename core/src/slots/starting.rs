@@ -114,6 +114,7 @@ impl Slots<'_> {
         self.agenda.gauges.waits.observe(queue, waited);
         let said =
             job.record.seen.status.as_deref().and_then(|status| status.start_estimates.as_ref());
+        // A job may start before an estimate is on record.
         let Some(StartEstimates { first, promised, .. }) = said else { return Ok(()) };
         let later = |than: &MicroTime| started.0 - time_of(than).0;
         if let Some(first) = first {

@@ -78,6 +78,7 @@ impl StandIns<'_> {
     /// one for each once it has a place.
     pub(crate) fn stand_in_for(&mut self, uid: &Uid) -> Sound {
         let Some(made_by) = self.jobs.controllers.of_uid(uid).cloned() else { return Ok(()) };
+        // A Job that does not wait for Fluxqueue has pods of its own.
         let Some(suspension) = &made_by.suspension else { return Ok(()) };
         if self.queues.suspends_jobs(&made_by.id.key.namespace) != Some(true) {
             self.tell_ignored_mark(&made_by);
@@ -195,6 +196,7 @@ impl StandIns<'_> {
     /// Decides on the stand-ins of a job, by the present state.
     pub(crate) fn look_at_stand_ins(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
+        // Only a Job can wait without pods.
         let Identity::Controller(namespace, uid) = &job.workload.identity else { return Ok(()) };
         let counts = |made_by: &&Arc<Controller>| {
             self.queues.suspends_jobs(&made_by.id.key.namespace) == Some(true)

@@ -146,6 +146,7 @@ impl Telling<'_> {
     /// Reports to one request why it waits. A request that has just come to a class that waits gets
     /// its report at once.
     pub(crate) fn report_request(&mut self, pending: &PendingRequest, class: ClassId) -> Sound {
+        // Nothing is known yet about a class of which no request was tried.
         let Some(attempt) = self.planner.queue.last_attempt(class) else { return Ok(()) };
         let Some(reported) = self.reporting.reported.get(&class).cloned() else { return Ok(()) };
         let Reported { head, blockers, .. } = &*reported;
@@ -166,6 +167,7 @@ impl Telling<'_> {
         if self.planner.queue.first_of(id) == Some(pending) {
             self.note_blockers(pending, blockers, estimate)?;
         }
+        // A pod that waits behind another request has no reason of its own.
         let Some((reason, text)) = to_pods else { return Ok(()) };
         for uid in self.waiting_pods(pending) {
             self.notices().report_unscheduled(&uid, reason, &text)?;
@@ -211,6 +213,7 @@ impl Telling<'_> {
     /// Reports the reasons of a job's first request, if another request is the first now.
     pub(crate) fn look_at_first(&mut self, id: JobId) -> Sound {
         let known = self.jobs.all.get(&id).and_then(|job| job.told.blocked_request.as_ref());
+        // The job waits no more, has told nothing yet, or has told the obstacles of this request.
         let Some(first) = self
             .planner
             .queue
@@ -275,10 +278,12 @@ impl Telling<'_> {
         untold.retain(|uid| {
             self.jobs.members.get(uid).is_some_and(|member| member.reported.is_none())
         });
+        // All of its pods have their reports.
         let Some(class) = self.planner.queue.class_of(pending).filter(|_| !untold.is_empty())
         else {
             return Ok(());
         };
+        // A pod that waits behind another request has no reason of its own.
         let Some((reason, text)) = self.words_for_pods(pending, class) else { return Ok(()) };
         for uid in untold {
             self.notices().report_unscheduled(&uid, reason, &text)?;

@@ -220,6 +220,7 @@ impl Crowd {
         endless: bool,
         topology: &DomainTable,
     ) {
+        // Only required anti-affinity counts pods without an end apart.
         let Part::Apart(at) = part else { return };
         let tally = &mut self.apart_for_ever[at];
         let domain = topology.domain(tally.key, rank);

@@ -244,6 +244,7 @@ impl Storage {
         if !self.is_made(claim) || !allows(class, node) {
             return Err(Rejection::NoVolume);
         }
+        // A driver that publishes no capacity counts as large enough, as any does without a size.
         let Some(bytes) = claim.wants.bytes.filter(|_| self.tells_capacity(class)) else {
             return Ok(());
         };

@@ -117,6 +117,7 @@ impl VertexGraph {
 
     /// Holds the vertices that are unusable, and no others.
     fn settle_charges(&mut self, rank: Rank) -> Result<(), GraphError> {
+        // The vertices of a broken node are held once the graph is made again.
         let Some(node) = self.nodes.get(&rank).filter(|node| !node.broken) else { return Ok(()) };
         let unusable = node.unusable();
         let held = node.charged.as_ref();

@@ -193,6 +193,7 @@ impl Promises {
     /// Notes that a reservation was put back, or made again after that, for the recorded second on
     /// the recorded nodes or fewer of them: that alone is no news to report.
     pub fn inherit(&mut self, pending: &PendingRequest, written: Option<Kept>) {
+        // A reservation that was not put back has no record to follow.
         let (Some(promise), Some(written)) = (self.reserved.get_mut(pending), written) else {
             return;
         };

@@ -87,8 +87,8 @@ impl Firsts {
     /// Removes a request that waits no more.
     pub(super) fn remove(&mut self, place: &Place) {
         let at_chunk = self.chunks.partition_point(|chunk| chunk.last() < place);
-        // A request that was never the first of its class is not here.
         let found = self.chunks.get(at_chunk).and_then(|chunk| chunk.find(place).ok());
+        // A request that was never the first of its class is not here.
         let Some(at) = found else { return };
         let chunk = &mut self.chunks[at_chunk];
         chunk.needs.remove(at);

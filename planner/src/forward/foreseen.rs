@@ -106,6 +106,7 @@ impl Failures {
     }
 
     fn note(&mut self, request: &Request) {
+        // The failure of a request for several shapes says nothing about other requests.
         let Some((shape, Need { pods, lifetime })) = only_want(request) else { return };
         let at = self.known.iter().position(|(known, _)| Arc::ptr_eq(known, shape)).unwrap_or_else(
             || {

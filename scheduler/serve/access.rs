@@ -59,6 +59,7 @@ pub(super) async fn admit(
     headers: &HeaderMap,
     deed: &Deed,
 ) -> Result<(), Box<Response>> {
+    // A server may be open: on the loopback address, or since the operator wants it.
     let Some(gatekeeper) = gatekeeper else { return Ok(()) };
     let refuse = |status: StatusCode, text: String| Err(Box::new((status, text).into_response()));
     let Some(token) = token_of(headers) else {

@@ -172,6 +172,7 @@ fn draw(job: &Ran, colour: &str, frame: &Frame, out: &mut impl Write) -> io::Res
     );
     writeln!(out, r#"<path d="{path}" fill="{colour}"{stroke}><title>{title}</title></path>"#)?;
     let needs = CHARACTER_WIDTH * job.job.chars().count() as f64 + 2.0;
+    // A box that is smaller than its name has no label.
     let Some((top, bottom)) = highest.filter(|_| height >= LABEL_HEIGHT && width >= needs) else {
         return Ok(());
     };

@@ -168,6 +168,7 @@ impl World {
                 .core
                 .next_wake()
                 .filter(|at| at.seconds() == self.now.seconds() || *at < self.now);
+            // A core without a timer in this second waits for the next event.
             let Some(due) = due else { return Ok(()) };
             let later = due.max(self.now.plus_millis(1));
             if later.seconds() != self.now.seconds() {
@@ -220,6 +221,7 @@ impl World {
 
     fn note_starts(&mut self, events: &[Event]) {
         for event in events {
+            // Only pods start.
             let Event::Pod(pod) = event else { continue };
             if pod.phase != Phase::Running {
                 continue;

@@ -28,10 +28,13 @@ impl Additions {
     pub(crate) fn add_to(&self, pod: &mut Pod) -> Result<(), String> {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let limit_ranges = self.limit_ranges.get(namespace).map(Vec::as_slice).unwrap_or_default();
+        // A pod without a spec has nothing to complete.
         let Some(spec) = &mut pod.spec else { return Ok(()) };
         for limit_range in limit_ranges {
             give_requests(limit_range, spec);
         }
+        // A pod without a RuntimeClass stays as it is, and so does each if the classes were not
+        // read.
         let (Some(name), Some(classes)) = (&spec.runtime_class_name, &self.runtime_classes) else {
             return Ok(());
         };
@@ -79,6 +82,7 @@ fn run_by(class: &RuntimeClass, spec: &mut PodSpec) -> Result<(), String> {
         }
         spec.overhead = Some(fixed);
     }
+    // A RuntimeClass may leave the choice of nodes to its pods.
     let Some(scheduling) = &class.scheduling else { return Ok(()) };
     let selector = spec.node_selector.get_or_insert_default();
     for (key, value) in scheduling.node_selector.iter().flatten() {

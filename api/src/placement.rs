@@ -133,6 +133,7 @@ fn bytes_with_names(status: &FluxJobStatus) -> usize {
 /// Puts the names of nodes back into the placement and the reservation of a status that lacks them,
 /// and takes the places out. A status that an earlier version wrote has names alone.
 pub fn spell_out(status: &mut FluxJobStatus) -> Result<(), PlacementError> {
+    // A status without a list of nodes has their names.
     let Some(list) = status.node_list.take() else { return Ok(()) };
     let list = hostlist::decode(&list).map_err(PlacementError::List)?;
     let spell = |indexes: &mut String, nodes: &mut String| -> Result<(), PlacementError> {

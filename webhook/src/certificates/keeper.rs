@@ -201,6 +201,7 @@ where
 {
     let configuration =
         configurations.get_opt(name).await.map_err(failed("reading a webhook configuration"))?;
+    // A configuration that comes later is news, and gets the authorities then.
     let Some(mut configuration) = configuration else { return Ok(()) };
     let wanted = Some(ByteString(authorities.as_bytes().to_vec()));
     let mut changed = false;

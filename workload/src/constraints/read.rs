@@ -220,6 +220,7 @@ fn spread_constraint(
     };
     let mut requirements = spread.label_selector.as_ref().map(selector);
     for key in spread.match_label_keys.iter().flatten() {
+        // A key counts if the pod has the label, and the constraint a selector.
         let (Some(requirements), Ok(at)) =
             (&mut requirements, labels.binary_search_by(|(name, _)| (**name).cmp(key.as_str())))
         else {

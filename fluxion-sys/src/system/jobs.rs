@@ -460,6 +460,7 @@ fn take_back(context: &mut Context, jobid: u64) -> Result<(), Failure> {
 fn only_exclusive(r: &str) -> Result<(), Failure> {
     let document: Value =
         serde_json::from_str(r).map_err(|error| Failure::invalid(&format!("R: {error}")))?;
+    // An R that names no vertices releases whole ranks.
     let Some(scheduling) = document.get("scheduling").filter(|value| !value.is_null()) else {
         return Ok(());
     };

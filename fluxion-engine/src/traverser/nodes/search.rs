@@ -181,6 +181,7 @@ pub(crate) fn run(walk: &mut Walk<'_>, index: &NodeIndex, plan: &Plan, any: bool
     let mut cursor = Cursor::new(scene, index, plan, down);
     let mut complete = true;
     while let Some(place) = cursor.advance() {
+        // A node with a score that cannot be counted has no candidates.
         let Some(bound) = cursor.bound(place) else { continue };
         if best.worst().is_some_and(|worst| any || bound > i128::from(worst)) {
             complete = false;

@@ -127,6 +127,8 @@ fn together(
     for (_, shape) in in_order {
         let mut missing = vec![request.shapes[shape].count; fits.len()];
         for row in of_shapes[shape].iter() {
+            // A row in no part counts for none, and a part with all of its slots needs no other
+            // row.
             let Some(part) = rule.part_of(pools, row).filter(|part| missing[*part] > 0) else {
                 continue;
             };
@@ -153,6 +155,7 @@ fn together(
 /// together.
 pub(crate) fn narrow(request: &SlotRequest<'_>, pools: &Pools, free: &Free<'_>, rows: &mut [Bits]) {
     for rule in request.rules.iter().filter(|rule| rule.within == Wanted::One) {
+        // A level that no node is in has no parts.
         let Some(level) = rule.level else { continue };
         let of_shape = |shape: &usize| rooms_on(request, rule, *shape, pools, free, &rows[*shape]);
         let rooms = rule.shapes.iter().map(of_shape).collect();

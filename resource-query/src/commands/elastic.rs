@@ -7,6 +7,7 @@ use crate::session::Session;
 
 pub(super) fn attach(session: &mut Session, words: &[&str]) -> io::Result<()> {
     let [file] = words else { return session.wrong(format_args!("{MALFORMED}")) };
+    // The session has shown the error already.
     let Some(text) = read(session, file)? else { return Ok(()) };
     match session.engine.add_subgraph(&text) {
         Ok(()) => Ok(()),

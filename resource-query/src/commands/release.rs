@@ -34,6 +34,7 @@ pub(super) fn partial_cancel(session: &mut Session, words: &[&str]) -> io::Resul
     else {
         return session.wrong(format_args!("unsupported reader {reader}"));
     };
+    // The session has shown the error already.
     let Some(text) = read(session, file)? else { return Ok(()) };
     let id = job_id(id);
     // As upstream, to which what starts later is reserved, also where an update has said so.

@@ -57,6 +57,7 @@ pub(super) fn stat(session: &mut Session, words: &[&str]) -> io::Result<()> {
 
 pub(super) fn cat(session: &mut Session, words: &[&str]) -> io::Result<()> {
     let [file] = words else { return session.wrong(format_args!("{MALFORMED}")) };
+    // The session has shown the error already.
     let Some(text) = read(session, file)? else { return Ok(()) };
     session.shown(format_args!("{text}\nINFO: Jobspec in {file}\n"))
 }

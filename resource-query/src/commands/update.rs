@@ -20,6 +20,7 @@ pub(super) fn update(session: &mut Session, words: &[&str]) -> io::Result<()> {
     let Some(reader) = UpdateReader::parse(reader) else {
         return session.wrong(format_args!("unsupported reader {reader}"));
     };
+    // The session has shown the error already.
     let Some(text) = read(session, file)? else { return Ok(()) };
     let (id, start, seconds) = (job_id(id), number(start), number(duration));
     if session.is_live(id) {

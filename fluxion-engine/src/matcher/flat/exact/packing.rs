@@ -25,9 +25,9 @@ struct Numbers {
     count: usize,
 }
 
-/// A number of slots that a row of a class can take.
+/// Slots that a row of a class can take together, as in a cutting-stock problem.
 #[derive(Debug)]
-struct Choice {
+struct Pattern {
     /// Slots of the small shapes.
     number: usize,
     small: Slots,
@@ -46,18 +46,17 @@ impl Problem {
         let wanted = i64::try_from(self.counts[numbers.large]).unwrap_or(i64::MAX);
         let mut best = vec![NONE; numbers.count];
         best[0] = 0;
-        // By visited row: the class, the row, and for each number which choice led to
-        // it.
+        // By visited row: the class, the row, and for each number which pattern led to it.
         let mut stages: Vec<(usize, usize, Vec<u16>)> = Vec::new();
-        let choices: Vec<Vec<Choice>> =
-            self.classes.iter().map(|class| self.choices(&numbers, class)).collect();
+        let patterns: Vec<Vec<Pattern>> =
+            self.classes.iter().map(|class| self.patterns(&numbers, class)).collect();
         for (at, class) in self.classes.iter().enumerate() {
             for row in &class.rows[..self.useful(class)] {
-                let (next, led) = numbers.combine(&best, &choices[at]);
+                let (next, led) = numbers.combine(&best, &patterns[at]);
                 best = next;
                 stages.push((at, *row, led));
                 if best[numbers.count - 1] >= wanted {
-                    return Search::Found(self.trace(&numbers, &choices, &stages));
+                    return Search::Found(self.trace(&numbers, &patterns, &stages));
                 }
             }
         }
@@ -68,17 +67,17 @@ impl Problem {
     fn trace(
         &self,
         numbers: &Numbers,
-        choices: &[Vec<Choice>],
+        patterns: &[Vec<Pattern>],
         stages: &[(usize, usize, Vec<u16>)],
     ) -> Picks {
         let mut picks = Picks::new();
         let (mut number, mut left) = (numbers.count - 1, self.counts[numbers.large]);
         for (class, row, led) in stages.iter().rev() {
-            let choice = &choices[*class][usize::from(led[number])];
-            number -= choice.number;
-            let large = left.min(u64::try_from(choice.large).unwrap_or(0));
+            let pattern = &patterns[*class][usize::from(led[number])];
+            number -= pattern.number;
+            let large = left.min(u64::try_from(pattern.large).unwrap_or(0));
             left -= large;
-            let small = choice
+            let small = pattern
                 .small
                 .iter()
                 .zip(&numbers.small)
@@ -127,8 +126,8 @@ impl Problem {
     }
 
     /// The slots that a row of a class can take, none first.
-    fn choices(&self, numbers: &Numbers, class: &Class) -> Vec<Choice> {
-        let mut choices = Vec::new();
+    fn patterns(&self, numbers: &Numbers, class: &Class) -> Vec<Pattern> {
+        let mut patterns = Vec::new();
         let mut slots: Slots = smallvec::smallvec![0; self.counts.len()];
         loop {
             let small: Slots = numbers.small.iter().map(|(shape, ..)| slots[*shape]).collect();
@@ -138,7 +137,7 @@ impl Problem {
                     .iter()
                     .zip(&small)
                     .map(|((.., adds), count)| adds * usize::try_from(*count).unwrap_or(0));
-                choices.push(Choice {
+                patterns.push(Pattern {
                     number: number.sum(),
                     small,
                     large: self.beside(numbers.large, class, &slots),
@@ -151,7 +150,7 @@ impl Problem {
                 turns
             });
             if turned.is_none() {
-                return choices;
+                return patterns;
             }
         }
     }
@@ -168,20 +167,20 @@ impl Problem {
 }
 
 impl Numbers {
-    /// The best of each number with one row more, and which of the row's choices led there.
-    fn combine(&self, best: &[i64], choices: &[Choice]) -> (Vec<i64>, Vec<u16>) {
+    /// The best of each number with one row more, and which of the row's patterns led there.
+    fn combine(&self, best: &[i64], patterns: &[Pattern]) -> (Vec<i64>, Vec<u16>) {
         let mut next = vec![NONE; best.len()];
         let mut led = vec![0_u16; best.len()];
-        for (choice, at) in choices.iter().zip(0_u16..) {
-            self.each_run(self.small.len(), choice, 0, &mut |from, count| {
-                let to = from + choice.number;
+        for (pattern, at) in patterns.iter().zip(0_u16..) {
+            self.each_run(self.small.len(), pattern, 0, &mut |from, count| {
+                let to = from + pattern.number;
                 let better = best[from..from + count]
                     .iter()
                     .zip(&mut next[to..to + count])
                     .zip(&mut led[to..to + count]);
                 for ((before, known), led) in better {
-                    if before + choice.large > *known {
-                        *known = before + choice.large;
+                    if before + pattern.large > *known {
+                        *known = before + pattern.large;
                         *led = at;
                     }
                 }
@@ -190,11 +189,11 @@ impl Numbers {
         (next, led)
     }
 
-    /// Visits all numbers to which a choice can be added, in runs of consecutive ones.
+    /// Visits all numbers to which a pattern can be added, in runs of consecutive ones.
     fn each_run(
         &self,
         shapes: usize,
-        choice: &Choice,
+        pattern: &Pattern,
         from: usize,
         visit: &mut impl FnMut(usize, usize),
     ) {
@@ -203,13 +202,13 @@ impl Numbers {
             return;
         };
         let (_, wanted, adds) = self.small[last];
-        let others = wanted - usize::try_from(choice.small[last]).unwrap_or(0);
+        let others = wanted - usize::try_from(pattern.small[last]).unwrap_or(0);
         if last == 0 {
             visit(from, others + 1);
             return;
         }
         for count in 0..=others {
-            self.each_run(last, choice, from + count * adds, visit);
+            self.each_run(last, pattern, from + count * adds, visit);
         }
     }
 }

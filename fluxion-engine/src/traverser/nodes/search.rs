@@ -41,8 +41,8 @@ impl Best {
     }
 }
 
-/// Nodes that may serve, in order.
-struct Cursor<'a> {
+/// A scan over the index for nodes that may serve.
+struct Scan<'a> {
     scene: Scene<'a>,
     index: &'a NodeIndex,
     plan: &'a Plan,
@@ -54,14 +54,14 @@ struct Cursor<'a> {
     skipped: bool,
 }
 
-impl<'a> Cursor<'a> {
-    /// Nodes that may serve, from one end or the other.
+impl<'a> Scan<'a> {
+    /// A scan from one end of the nodes or the other.
     fn new(scene: Scene<'a>, index: &'a NodeIndex, plan: &'a Plan, down: bool) -> Self {
         let constraint = scene.request.constraint.as_ref();
         let admitted = constraint.map(|constraint| index.admitted(scene.graph, constraint));
         let nodes = index.places().len();
         let at = if down { nodes.checked_sub(1) } else { Some(0).filter(|_| nodes > 0) };
-        Cursor { scene, index, plan, admitted, down, at, skipped: false }
+        Scan { scene, index, plan, admitted, down, at, skipped: false }
     }
 
     /// Goes on behind a place.
@@ -149,9 +149,9 @@ pub(crate) fn few(
         && scene.graph.has_ascending_children()
         && index.places().len() > FEW;
     let parent = index.places().parent().filter(|_| usable)?;
-    let mut cursor = Cursor::new(scene, index, plan, false);
+    let mut scan = Scan::new(scene, index, plan, false);
     let mut few = Vec::new();
-    while let Some(place) = cursor.advance() {
+    while let Some(place) = scan.advance() {
         if few.len() == FEW {
             return None;
         }
@@ -178,18 +178,18 @@ pub(crate) fn run(walk: &mut Walk<'_>, index: &NodeIndex, plan: &Plan, any: bool
     let mut gathered = Gathered::default();
     // How many candidates there were after each node, and where the walk comes to it.
     let mut looked: Vec<(u32, usize)> = Vec::new();
-    let mut cursor = Cursor::new(scene, index, plan, down);
+    let mut scan = Scan::new(scene, index, plan, down);
     let mut complete = true;
-    while let Some(place) = cursor.advance() {
+    while let Some(place) = scan.advance() {
         // A node with a score that cannot be counted has no candidates.
-        let Some(bound) = cursor.bound(place) else { continue };
+        let Some(bound) = scan.bound(place) else { continue };
         if best.worst().is_some_and(|worst| any || bound > i128::from(worst)) {
             complete = false;
             break;
         }
         let node = index.node(place);
         if !is_passable(walk, node, &mut passable) {
-            cursor.skipped = true;
+            scan.skipped = true;
             continue;
         }
         let before = gathered.get(kind).len();
@@ -212,8 +212,8 @@ pub(crate) fn run(walk: &mut Walk<'_>, index: &NodeIndex, plan: &Plan, any: bool
     // A node that was not visited is refused where there is a job on it, or the constraint does not
     // admit it.
     let nodes = index.places().len();
-    let constrained = cursor.admitted.as_ref().is_some_and(|admitted| admitted.count() < nodes);
-    let refused = cursor.skipped || !complete && (index.is_in_use() || constrained);
+    let constrained = scan.admitted.as_ref().is_some_and(|admitted| admitted.count() < nodes);
+    let refused = scan.skipped || !complete && (index.is_in_use() || constrained);
     walk.obstacles().pass_over(refused);
     if complete {
         restore(gathered.get(kind), &mut looked);

@@ -10,7 +10,7 @@ use crate::bits::Bits;
 use crate::constraint::Constraint;
 use crate::graph::{Graph, VertexId};
 use crate::maxima::Tree;
-use crate::schedule::Schedule;
+use crate::schedule::{Hold, Schedule};
 use crate::time::WINDOW_SECONDS;
 
 /// Values of column [`OPEN`].
@@ -262,23 +262,21 @@ impl NodeIndex {
             row[EMPTIED] = planner.next_gap(self.now).map_or(i64::MIN, |at| -at);
             row[ENDS] = row[EMPTIED];
         }
-        let held = self.take(schedule, node, row);
-        if held.now {
+        if let Some(end) = self.take(schedule, node, row) {
             row[OPEN] = 0;
             // A node with nothing below it has no planner.
             row[EMPTIED] = row[EMPTIED].max(row[FREED]);
-        }
-        if held.for_good {
-            late[OPEN] = 0;
+            if end >= WINDOW_SECONDS {
+                late[OPEN] = 0;
+            }
         }
         let mut open: Vec<VertexId> = graph.children(node).to_vec();
         while let Some(vertex) = open.pop() {
-            let held = self.take(schedule, vertex, row);
-            if held.now {
+            if let Some(end) = self.take(schedule, vertex, row) {
                 let column = self.kinds.column_of(graph, vertex);
                 let size = i64::try_from(graph.size(vertex)).unwrap_or(i64::MAX);
                 row[FIRST_TYPE + column] -= size;
-                if held.for_good {
+                if end >= WINDOW_SECONDS {
                     late[LATE_TYPE + column] -= size;
                     late[OPEN] = late[OPEN].min(SHARED);
                 }
@@ -287,26 +285,17 @@ impl NodeIndex {
         }
     }
 
-    /// Whether a job has a vertex for itself; notes when that ends.
-    fn take(&self, schedule: &Schedule, vertex: VertexId, row: &mut [i64]) -> Held {
-        let mut held = Held { now: false, for_good: false };
-        for hold in
-            schedule.holds(vertex).iter().filter(|hold| hold.from <= self.now && self.now < hold.to)
-        {
-            held.now = true;
-            held.for_good |= hold.to >= WINDOW_SECONDS;
-            row[FREED] = row[FREED].max(-hold.to);
-            row[ENDS] = row[ENDS].max(-hold.to);
-        }
-        held
+    /// The last end of the jobs that have a vertex for themselves now, if there are any; notes
+    /// each end.
+    fn take(&self, schedule: &Schedule, vertex: VertexId, row: &mut [i64]) -> Option<i64> {
+        let is_now = |hold: &&Hold| hold.from <= self.now && self.now < hold.to;
+        let ends = schedule.holds(vertex).iter().filter(is_now).map(|hold| hold.to);
+        ends.inspect(|end| {
+            row[FREED] = row[FREED].max(-end);
+            row[ENDS] = row[ENDS].max(-end);
+        })
+        .max()
     }
-}
-
-/// Whether a job has a vertex for itself.
-struct Held {
-    now: bool,
-    /// Until the window of the graph ends.
-    for_good: bool,
 }
 
 /// Finds the nodes, in the order of the walk, and which types lie elsewhere than below them.

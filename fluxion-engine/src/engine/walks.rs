@@ -53,9 +53,9 @@ const OPS: [MatchOp; 6] = [
     MatchOp::WithoutAllocatingFuture,
 ];
 
-/// The shape of a machine.
+/// A machine, as a graph describes it.
 #[derive(Debug, Clone)]
-struct Shape {
+struct Machine {
     racks: usize,
     /// Nodes: sockets (0: none), cores and GPUs of each, how its id differs from its number, marks.
     nodes: Vec<(usize, usize, usize, bool, u8)>,
@@ -128,14 +128,14 @@ impl GraphText {
     }
 }
 
-fn document(shape: &Shape) -> String {
+fn document(machine: &Machine) -> String {
     let mut writer = GraphText { nodes: Vec::new(), edges: Vec::new() };
     let (root, path) = writer.add(None, "cluster", 0, -1, "");
     let racks: Vec<(usize, String)> =
-        (0..shape.racks).map(|at| writer.add(Some((root, &path)), "rack", at, -1, "")).collect();
-    for (at, (sockets, cores, gpus, twin, marks)) in shape.nodes.iter().enumerate() {
+        (0..machine.racks).map(|at| writer.add(Some((root, &path)), "rack", at, -1, "")).collect();
+    for (at, (sockets, cores, gpus, twin, marks)) in machine.nodes.iter().enumerate() {
         let (above, over) =
-            racks.get(at % shape.racks.max(1)).cloned().unwrap_or((root, path.clone()));
+            racks.get(at % machine.racks.max(1)).cloned().unwrap_or((root, path.clone()));
         let id = if *twin { at / 2 } else { at };
         let mut more = String::from(r#","properties":{"#);
         more.push_str(
@@ -157,7 +157,7 @@ fn document(shape: &Shape) -> String {
         let last = writer.nodes.len() - 1;
         writer.nodes[last] =
             writer.nodes[last].replace(&format!("/node{id}\""), &format!("/node{at}\""));
-        let size = format!(r#","size":{}"#, shape.size);
+        let size = format!(r#","size":{}"#, machine.size);
         let sockets: Vec<(usize, String)> = match sockets {
             0 => vec![(node, place.clone())],
             count => (0..*count)
@@ -166,25 +166,25 @@ fn document(shape: &Shape) -> String {
         };
         for (socket, (above, over)) in sockets.iter().enumerate() {
             for core in 0..*cores {
-                let id = if shape.running_ids { socket * cores + core } else { core };
+                let id = if machine.running_ids { socket * cores + core } else { core };
                 writer.add(Some((*above, over)), "core", id, rank, &size);
             }
         }
         for gpu in 0..*gpus {
             writer.add(Some((node, &place)), "gpu", gpu, rank, "");
         }
-        if shape.pools {
+        if machine.pools {
             writer.add(Some((node, &place)), "cpu", 0, rank, r#","size":8"#);
         }
     }
-    if shape.both_ways {
+    if machine.both_ways {
         let turned = |edge: &String| {
             edge.replace("source", "to").replace("target", "source").replace("to", "target")
         };
         let back: Vec<String> = writer.edges.iter().map(turned).collect();
         writer.edges.extend(back);
     }
-    if shape.backwards {
+    if machine.backwards {
         writer.edges.reverse();
     }
     format!(
@@ -194,7 +194,7 @@ fn document(shape: &Shape) -> String {
     )
 }
 
-fn shapes() -> impl Strategy<Value = Shape> {
+fn machines() -> impl Strategy<Value = Machine> {
     let node = (
         prop_oneof![3 => Just(0_usize), 1 => 1_usize..3],
         1_usize..6,
@@ -207,7 +207,7 @@ fn shapes() -> impl Strategy<Value = Shape> {
     let nodes = prop_oneof![alike, mixed];
     let (size, rare) = (prop_oneof![5 => Just(1_u64), 1 => Just(2)], || prop::bool::weighted(0.15));
     (0_usize..4, nodes, any::<bool>(), size, rare(), rare(), rare()).prop_map(
-        |(racks, nodes, running_ids, size, backwards, both_ways, pools)| Shape {
+        |(racks, nodes, running_ids, size, backwards, both_ways, pools)| Machine {
             racks,
             nodes,
             running_ids,
@@ -288,12 +288,12 @@ fn jobspec(resources: &str, seconds: u64, constraint: Option<&&str>) -> String {
 }
 
 /// An addition to a graph: a node, or cores of an existing one.
-fn growth(shape: &Shape, number: usize, cores: usize, new: bool) -> String {
+fn growth(machine: &Machine, number: usize, cores: usize, new: bool) -> String {
     let rank = if new { ADDED + number } else { number };
     let mut writer = GraphText { nodes: Vec::new(), edges: Vec::new() };
     let mut above = writer.add(None, "cluster", 0, -1, "");
-    if shape.racks > 0 {
-        above = writer.add(Some((above.0, &above.1)), "rack", rank % shape.racks, -1, "");
+    if machine.racks > 0 {
+        above = writer.add(Some((above.0, &above.1)), "rack", rank % machine.racks, -1, "");
     }
     let more = if cores == 1 { r#","properties":{"a":""},"status":1"# } else { "" };
     let ranked = i64::try_from(rank).unwrap();
@@ -317,13 +317,16 @@ fn apply(
     engine: &mut Engine,
     step: &Step,
     at: usize,
-    shape: &Shape,
+    machine: &Machine,
     granted: &mut Vec<String>,
 ) -> String {
     let mut out = String::new();
     let node = |rank: usize| {
-        let rack =
-            if shape.racks == 0 { String::new() } else { format!("/rack{}", rank % shape.racks) };
+        let rack = if machine.racks == 0 {
+            String::new()
+        } else {
+            format!("/rack{}", rank % machine.racks)
+        };
         format!("/cluster0{rack}/node{rank}")
     };
     let job = |index: &prop::sample::Index| index.index(at.max(1)) as u64 + 1;
@@ -377,7 +380,8 @@ fn apply(
             let _ = write!(out, "{:?}", engine.update_allocate(1_000 + at as u64, &r));
         }
         Step::Grow(number, cores, new) => {
-            let _ = write!(out, "{:?}", engine.add_subgraph(&growth(shape, *number, *cores, *new)));
+            let _ =
+                write!(out, "{:?}", engine.add_subgraph(&growth(machine, *number, *cores, *new)));
         }
         Step::Shrink(rank, what) => {
             let place = match what {
@@ -413,7 +417,7 @@ proptest! {
 
     #[test]
     fn the_index_answers_as_the_walk_does(
-        shape in shapes(),
+        machine in machines(),
         policy in 0..POLICIES.len(),
         format in 0..FORMATS.len(),
         flexible in any::<bool>(),
@@ -424,17 +428,17 @@ proptest! {
             POLICIES[policy],
             FORMATS[format],
             if flexible { "flexible" } else { "simple" },
-            if shape.pools { r#","pool_types":["cpu"]"# } else { "" },
+            if machine.pools { r#","pool_types":["cpu"]"# } else { "" },
         );
-        let mut fast = Engine::new(&document(&shape), &options).unwrap();
+        let mut fast = Engine::new(&document(&machine), &options).unwrap();
         let mut slow = fast.clone();
         slow.searches.walk_always();
         let mut granted = [Vec::new(), Vec::new()];
         let mut depends_on_history = false;
         for (at, step) in history.iter().enumerate() {
             depends_on_history |= step.changes_the_graph() && !fast.book.schedule().is_idle();
-            let expected = apply(&mut slow, step, at, &shape, &mut granted[0]);
-            let answer = apply(&mut fast, step, at, &shape, &mut granted[1]);
+            let expected = apply(&mut slow, step, at, &machine, &mut granted[0]);
+            let answer = apply(&mut fast, step, at, &machine, &mut granted[1]);
             prop_assert_eq!(answer, expected, "step {} of {:?}", at, POLICIES[policy]);
             depends_on_history |= !fast.book.jobs().lost().is_empty();
         }
@@ -460,8 +464,8 @@ proptest! {
         let mut anew = fast.clone();
         anew.book.reprime();
         for step in history.iter().filter(|step| matches!(step, Step::Match { .. })) {
-            let expected = apply(&mut fast, step, 0, &shape, &mut granted[0]);
-            let answer = apply(&mut anew, step, 0, &shape, &mut granted[1]);
+            let expected = apply(&mut fast, step, 0, &machine, &mut granted[0]);
+            let answer = apply(&mut anew, step, 0, &machine, &mut granted[1]);
             prop_assert_eq!(answer, expected, "counted again, {:?}", step);
         }
     }

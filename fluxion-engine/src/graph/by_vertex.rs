@@ -6,16 +6,16 @@ use std::hash::{BuildHasherDefault, Hasher};
 use super::VertexId;
 
 /// A map from vertices. Their numbers are our own, so no document can make them collide.
-pub(crate) type ByVertex<V> = HashMap<VertexId, V, BuildHasherDefault<Spread>>;
+pub(crate) type ByVertex<V> = HashMap<VertexId, V, BuildHasherDefault<VertexHasher>>;
 
-/// Spreads small numbers over all bits.
+/// Hashes small numbers by multiplication, which spreads them over all bits.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Spread(u64);
+pub(crate) struct VertexHasher(u64);
 
 /// 2^64 divided by the golden ratio: neighbours end up far from each other.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-impl Hasher for Spread {
+impl Hasher for VertexHasher {
     fn finish(&self) -> u64 {
         self.0
     }

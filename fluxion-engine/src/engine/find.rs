@@ -1,7 +1,7 @@
 //! Finding vertices by expressions.
 //!
-//! Criteria are terms `key=value`, joined by `and` (also by nothing) and `or`, strictly from left
-//! to right, with parentheses. A vertex that is allocated, reserved or down is so for
+//! An expression has criteria `key=value`, joined by `and` (also by nothing) and `or`, strictly
+//! from left to right, with parentheses. A vertex that is allocated, reserved or down is so for
 //! everything below it.
 
 use std::collections::{HashMap, HashSet};
@@ -19,13 +19,13 @@ use crate::{Error, hostlist};
 
 #[derive(Debug)]
 enum Expr {
-    Term(Term),
+    Criterion(Criterion),
     And(Box<Expr>, Box<Expr>),
     Or(Box<Expr>, Box<Expr>),
 }
 
 #[derive(Debug)]
-enum Term {
+enum Criterion {
     Status { up: bool },
     Now { allocated: bool },
     Future { reserved: bool },
@@ -106,9 +106,12 @@ impl Search<'_> {
                 self.prepare(right);
             }
             // As upstream: of several the last one counts.
-            Expr::Term(Term::Filter(wanted)) => self.filter = *wanted,
-            Expr::Term(
-                Term::Allocation(id) | Term::Reservation(id) | Term::Span(id) | Term::Tag(id),
+            Expr::Criterion(Criterion::Filter(wanted)) => self.filter = *wanted,
+            Expr::Criterion(
+                Criterion::Allocation(id)
+                | Criterion::Reservation(id)
+                | Criterion::Span(id)
+                | Criterion::Tag(id),
             ) => {
                 self.job = Some(*id);
                 let mut all = HashMap::new();
@@ -120,7 +123,7 @@ impl Search<'_> {
                 }
                 self.touched.insert(*id, all);
             }
-            Expr::Term(_) => {}
+            Expr::Criterion(_) => {}
         }
     }
 
@@ -176,25 +179,25 @@ impl Search<'_> {
             Expr::Or(left, right) => {
                 self.holds(left, vertex, state) || self.holds(right, vertex, state)
             }
-            Expr::Term(term) => self.term(term, vertex, state),
+            Expr::Criterion(criterion) => self.meets(criterion, vertex, state),
         }
     }
 
-    fn term(&self, term: &Term, vertex: VertexId, state: State) -> bool {
+    fn meets(&self, criterion: &Criterion, vertex: VertexId, state: State) -> bool {
         let graph = self.book.graph();
-        match term {
-            Term::Status { up } => *up != state.down,
-            Term::Now { allocated } => *allocated == state.allocated,
-            Term::Future { reserved } => *reserved == state.reserved,
-            Term::Filter(wanted) => *wanted,
-            Term::Allocation(id) => self.has(*id, vertex, JobMode::Allocated),
-            Term::Reservation(id) => self.has(*id, vertex, JobMode::Reserved),
-            Term::Tag(id) => self.touched[id].contains_key(&vertex),
-            Term::Span(id) => self.touched[id]
+        match criterion {
+            Criterion::Status { up } => *up != state.down,
+            Criterion::Now { allocated } => *allocated == state.allocated,
+            Criterion::Future { reserved } => *reserved == state.reserved,
+            Criterion::Filter(wanted) => *wanted,
+            Criterion::Allocation(id) => self.has(*id, vertex, JobMode::Allocated),
+            Criterion::Reservation(id) => self.has(*id, vertex, JobMode::Reserved),
+            Criterion::Tag(id) => self.touched[id].contains_key(&vertex),
+            Criterion::Span(id) => self.touched[id]
                 .get(&vertex)
                 .is_some_and(|(_, touch)| touch.is_some_and(|touch| !touch.below.is_empty())),
-            Term::Names(names) => !names.is_empty() && names.contains(&*graph.name(vertex)),
-            Term::Property(name) => graph.property(vertex, name).is_some(),
+            Criterion::Names(names) => !names.is_empty() && names.contains(&*graph.name(vertex)),
+            Criterion::Property(name) => graph.property(vertex, name).is_some(),
         }
     }
 
@@ -284,7 +287,7 @@ fn operand(tokens: &[&str], at: &mut usize, depth: usize) -> Read<Expr> {
     let token = *tokens.get(*at).ok_or(None)?;
     *at += 1;
     if token != "(" {
-        return term(token).map(Expr::Term);
+        return criterion(token).map(Expr::Criterion);
     }
     if depth == FIND_DEPTH_MAX.max {
         return Err(Some(FIND_DEPTH_MAX.exceeded("find")));
@@ -298,7 +301,7 @@ fn operand(tokens: &[&str], at: &mut usize, depth: usize) -> Read<Expr> {
     }
 }
 
-fn term(text: &str) -> Read<Term> {
+fn criterion(text: &str) -> Read<Criterion> {
     let (key, text) = text.split_once('=').ok_or(None)?;
     let value = text.to_ascii_lowercase();
     let one_of = |yes: &str, no: &str| match &*value {
@@ -309,24 +312,24 @@ fn term(text: &str) -> Read<Term> {
     // As upstream, capitals count in the id of a job, and nowhere else.
     let job_id = || job_id::parse(text).ok_or(None);
     Ok(match key {
-        "status" => Term::Status { up: one_of("up", "down")? },
-        "sched-now" => Term::Now { allocated: one_of("allocated", "free")? },
-        "sched-future" => Term::Future { reserved: one_of("reserved", "free")? },
-        "agfilter" => Term::Filter(match &*value {
+        "status" => Criterion::Status { up: one_of("up", "down")? },
+        "sched-now" => Criterion::Now { allocated: one_of("allocated", "free")? },
+        "sched-future" => Criterion::Future { reserved: one_of("reserved", "free")? },
+        "agfilter" => Criterion::Filter(match &*value {
             "true" | "t" => true,
             "false" | "f" => false,
             _ => return Err(None),
         }),
-        "jobid-alloc" => Term::Allocation(job_id()?),
-        "jobid-reserved" => Term::Reservation(job_id()?),
-        "jobid-span" => Term::Span(job_id()?),
-        "jobid-tag" => Term::Tag(job_id()?),
+        "jobid-alloc" => Criterion::Allocation(job_id()?),
+        "jobid-reserved" => Criterion::Reservation(job_id()?),
+        "jobid-span" => Criterion::Span(job_id()?),
+        "jobid-tag" => Criterion::Tag(job_id()?),
         // As upstream: an empty list is one, and nothing has a name of it.
-        "names" if value.is_empty() => Term::Names(HashSet::new()),
-        "names" => Term::Names(
+        "names" if value.is_empty() => Criterion::Names(HashSet::new()),
+        "names" => Criterion::Names(
             hostlist::expand(&value).map_err(Some)?.into_iter().map(Into::into).collect(),
         ),
-        "property" => Term::Property(value),
+        "property" => Criterion::Property(value),
         _ => return Err(None),
     })
 }

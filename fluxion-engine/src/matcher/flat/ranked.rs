@@ -38,9 +38,9 @@ struct Filling<'a> {
     picks: Vec<Pick>,
 }
 
-/// A node with room, and how many slots it has got.
+/// A node as a bin that is packed: its room, and how many slots it has got.
 #[derive(Clone, Copy)]
-struct Host {
+struct Bin {
     row: usize,
     room: u64,
     count: u64,
@@ -95,13 +95,13 @@ impl Filling<'_> {
     /// Slot after slot.
     fn by_slot(&mut self, tier: &Bits) {
         let mut untouched = Untouched::new(self, tier);
-        let mut hosts: Vec<Host> = Vec::new();
+        let mut bins: Vec<Bin> = Vec::new();
         let mut touched: BinaryHeap<Reverse<(Key, usize)>> = BinaryHeap::new();
         for row in self.taken.rows().filter(|row| tier.contains(*row)) {
             let room = self.room(row);
             if room > 0 {
-                touched.push(Reverse((self.key(row, 0), hosts.len())));
-                hosts.push(Host { row, room, count: 0 });
+                touched.push(Reverse((self.key(row, 0), bins.len())));
+                bins.push(Bin { row, room, count: 0 });
             }
         }
         let mut next = untouched.next(self, tier);
@@ -117,55 +117,51 @@ impl Filling<'_> {
                 Some(Reverse((_, at))) => at,
                 None => {
                     let Some((_, row)) = next else { break };
-                    hosts.push(Host { row, room: self.room(row), count: 0 });
-                    hosts.len() - 1
+                    bins.push(Bin { row, room: self.room(row), count: 0 });
+                    bins.len() - 1
                 }
             };
-            let host = &mut hosts[at];
+            let bin = &mut bins[at];
             // A node that stands first because it is the fullest stays first.
             let slots =
-                if self.ranked.by() == ByFill::Fullest { host.room.min(self.missing) } else { 1 };
+                if self.ranked.by() == ByFill::Fullest { bin.room.min(self.missing) } else { 1 };
             // Others may have got the slots that were left for its part.
-            let slots = slots.min(self.taken.quotas.left(self.at, host.row));
-            self.taken.quotas.take(self.at, host.row, slots);
-            host.count += slots;
+            let slots = slots.min(self.taken.quotas.left(self.at, bin.row));
+            self.taken.quotas.take(self.at, bin.row, slots);
+            bin.count += slots;
             self.missing -= slots;
             if self.missing > 0 {
-                let host = *host;
-                if slots > 0 && host.count < host.room {
-                    touched.push(Reverse((self.key(host.row, host.count), at)));
+                let bin = *bin;
+                if slots > 0 && bin.count < bin.room {
+                    touched.push(Reverse((self.key(bin.row, bin.count), at)));
                 }
                 if !again {
                     next = untouched.next(self, tier);
                 }
             }
         }
-        let full = hosts.iter().filter(|host| host.count > 0);
-        self.picks.extend(full.map(|host| Pick {
-            shape: self.at,
-            row: host.row,
-            count: host.count,
-        }));
+        let full = bins.iter().filter(|bin| bin.count > 0);
+        self.picks.extend(full.map(|bin| Pick { shape: self.at, row: bin.row, count: bin.count }));
     }
 
     /// The same for `spread`, at once: every node is filled up to the same level, and the slots
     /// left over go to those that stand exactly there, the lowest ranks first.
     fn by_level(&mut self, tier: &Bits) {
         let rows = tier.iter().take_while(|_| self.free.effort().take(1));
-        let rooms = rows.map(|row| Host { row, room: self.room(row), count: 0 });
-        let mut hosts: Vec<Host> = rooms.filter(|host| host.room > 0).collect();
-        let all: u64 = hosts.iter().fold(0, |sum, host| sum.saturating_add(host.room));
+        let rooms = rows.map(|row| Bin { row, room: self.room(row), count: 0 });
+        let mut bins: Vec<Bin> = rooms.filter(|bin| bin.room > 0).collect();
+        let all: u64 = bins.iter().fold(0, |sum, bin| sum.saturating_add(bin.room));
         if all <= self.missing {
             self.missing -= all;
-            self.picks.extend(hosts.iter().map(|host| Pick {
+            self.picks.extend(bins.iter().map(|bin| Pick {
                 shape: self.at,
-                row: host.row,
-                count: host.room,
+                row: bin.row,
+                count: bin.room,
             }));
             return;
         }
         let sum = |level: u32| {
-            hosts.iter().fold(0_u64, |sum, host| sum.saturating_add(self.below(*host, level)))
+            bins.iter().fold(0_u64, |sum, bin| sum.saturating_add(self.below(*bin, level)))
         };
         let (mut level, mut above) = (0, FULL + 1);
         while above - level > 1 {
@@ -176,29 +172,25 @@ impl Filling<'_> {
                 above = middle;
             }
         }
-        for host in &mut hosts {
-            host.count = self.below(*host, level);
-            self.missing -= host.count;
+        for bin in &mut bins {
+            bin.count = self.below(*bin, level);
+            self.missing -= bin.count;
         }
-        for host in &mut hosts {
-            let more = (self.below(*host, level + 1) - host.count).min(self.missing);
-            host.count += more;
+        for bin in &mut bins {
+            let more = (self.below(*bin, level + 1) - bin.count).min(self.missing);
+            bin.count += more;
             self.missing -= more;
         }
-        let full = hosts.iter().filter(|host| host.count > 0);
-        self.picks.extend(full.map(|host| Pick {
-            shape: self.at,
-            row: host.row,
-            count: host.count,
-        }));
+        let full = bins.iter().filter(|bin| bin.count > 0);
+        self.picks.extend(full.map(|bin| Pick { shape: self.at, row: bin.row, count: bin.count }));
     }
 
     /// How many slots a node gets before it is as full as that.
-    fn below(&self, host: Host, level: u32) -> u64 {
-        let (mut few, mut many) = (0, host.room);
+    fn below(&self, bin: Bin, level: u32) -> u64 {
+        let (mut few, mut many) = (0, bin.room);
         while few < many {
             let middle = few + (many - few) / 2;
-            if self.ranked.fill(host.row, &self.units(host.row, middle)) < level {
+            if self.ranked.fill(bin.row, &self.units(bin.row, middle)) < level {
                 few = middle + 1;
             } else {
                 many = middle;

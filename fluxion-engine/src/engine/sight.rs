@@ -11,7 +11,7 @@ use crate::matcher::candidates::{self, Status, Usable};
 use crate::matcher::flat::{self, NotSoon, Search, Start};
 use crate::policy::Policy;
 use crate::time::WINDOW_SECONDS;
-use crate::traverser::{Later, Left, Miss, Traversal};
+use crate::traverser::{Left, Miss, Reservation, Traversal};
 use crate::{Error, Reason};
 
 /// Says that a place was found of which nothing would be had alone.
@@ -163,16 +163,18 @@ impl<'a> Sight<'a> {
             }
             match traversal.later(request, seconds) {
                 // As upstream: not at the very end of its window.
-                Ok(Later { at: WINDOW_SECONDS, .. }) => {
+                Ok(Reservation { at: WINDOW_SECONDS, .. }) => {
                     self.searches.set_left(Left::EndOfWindow);
                     last = Error::busy();
                 }
                 // As upstream, which looks for the next instant before it looks whether this one
                 // will do.
-                Ok(Later { selection, is_last: true, .. }) if selection.marked.is_empty() => {
+                Ok(Reservation { selection, is_last: true, .. }) if selection.marked.is_empty() => {
                     return Err(Error::not_found(NOTHING_TAKEN));
                 }
-                Ok(Later { selection, at, .. }) => return Ok((Found::Walk(selection, which), at)),
+                Ok(Reservation { selection, at, .. }) => {
+                    return Ok((Found::Walk(selection, which), at));
+                }
                 Err(miss) => last = self.missed(miss, Reason::Busy),
             }
         }

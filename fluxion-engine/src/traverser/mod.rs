@@ -69,8 +69,8 @@ pub(crate) struct Traversal<'a> {
 /// place at the first.
 const MISSES_UNASKED: usize = 2;
 
-/// A place that a request gets once others have ended.
-pub(crate) struct Later {
+/// A reservation that can be made: the place of a request once others have ended.
+pub(crate) struct Reservation {
     pub(crate) selection: Selection,
     pub(crate) at: i64,
     /// At no later instant that is worth a walk has the root enough.
@@ -139,7 +139,7 @@ impl Traversal<'_> {
 
     /// The earliest instant after now at which a request fits, and whether the root has enough at
     /// any later one.
-    pub(crate) fn later(&self, request: &Request, seconds: i64) -> Result<Later, Miss> {
+    pub(crate) fn later(&self, request: &Request, seconds: i64) -> Result<Reservation, Miss> {
         let (graph, root) = (self.graph, self.graph.root());
         let has_enough = |at: &i64| {
             self.schedule.has_below(graph, root, *at, at.saturating_add(seconds), &request.needs)
@@ -165,7 +165,7 @@ impl Traversal<'_> {
                 Ok(selection) => {
                     let later = std::iter::successors(Some(at), |at| instants.after(*at));
                     let is_last = at == WINDOW_SECONDS || !later.skip(1).any(|at| has_enough(&at));
-                    return Ok(Later { selection, at, is_last });
+                    return Ok(Reservation { selection, at, is_last });
                 }
                 Err(Miss::Spent) => return Err(Miss::Spent),
                 Err(miss) => last = miss,
@@ -181,7 +181,7 @@ impl Traversal<'_> {
         if passes_over && let Some(at) = passed.find(has_enough) {
             self.left.set(Left::Nothing);
             last = match self.at(request, at, seconds) {
-                Ok(selection) => return Ok(Later { selection, at, is_last: true }),
+                Ok(selection) => return Ok(Reservation { selection, at, is_last: true }),
                 Err(miss) => miss,
             };
         }

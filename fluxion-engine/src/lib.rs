@@ -57,7 +57,7 @@ mod writer;
 
 pub use book::job::{JobInfo, JobMode};
 pub use engine::Engine;
-pub use engine::moving::{Later, Moved};
+pub use engine::moving::{Delay, Moved};
 pub use engine::op::{Grant, MatchOp};
 pub use engine::options::Options;
 pub use engine::report::{

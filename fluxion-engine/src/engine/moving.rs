@@ -15,9 +15,9 @@ use crate::matcher::flat::has_ranges;
 use crate::pools::{Sought, Tenancy};
 use crate::vertex::VertexId;
 
-/// Why a reservation starts later than it was to.
+/// The causes for which a reservation starts later than it was to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Later {
+pub struct Delay {
     /// Work past its end has its room.
     pub overdue: bool,
     /// Its room is no more: a node was removed, a pool made smaller, or charged with more than was
@@ -36,8 +36,8 @@ pub struct Moved {
     pub reserved: bool,
     /// Its new place, in the engine's format; empty where it keeps the one that it had.
     pub r: String,
-    /// Why it starts later, if it does.
-    pub later: Later,
+    /// The causes for which it starts later, if it does.
+    pub delay: Delay,
 }
 
 impl Engine {
@@ -76,7 +76,7 @@ impl Engine {
             Some((at, picks)) => Ok((Found::Flat(picks), at)),
             None => self.sight().soonest(&ask, self.now()),
         };
-        let mut later = Later::default();
+        let mut delay = Delay::default();
         // Whole vertices stay where they are.
         let is_no_better = |(found, at): &(Found, i64)| match found {
             Found::Flat(_) => *at > before,
@@ -91,7 +91,7 @@ impl Engine {
             let intact = taken.is_empty() && is_intact(sight, id, &job, &ask, &usable);
             match &place {
                 Ok((_, at)) if !intact && *at > before => {
-                    later = why_later(sight, id, &job, &ask, &taken, &usable);
+                    delay = why_delayed(sight, id, &job, &ask, &taken, &usable);
                 }
                 Ok(_) if !intact => {}
                 Err(error) if !intact => return Err(error.clone()),
@@ -108,14 +108,14 @@ impl Engine {
             self.book.take_back_gains(gains);
             return Ok(stays(self, id, before, gains));
         }
-        Ok(Moved { at, reserved: at > self.now(), r, later })
+        Ok(Moved { at, reserved: at > self.now(), r, delay })
     }
 }
 
 /// Records that a reservation was examined, and stays where it is.
 fn stays(engine: &mut Engine, id: u64, at: i64, gains: u64) -> Moved {
     engine.book.set_gains(id, gains);
-    Moved { at, reserved: true, r: String::new(), later: Later::default() }
+    Moved { at, reserved: true, r: String::new(), delay: Delay::default() }
 }
 
 /// Where a reservation would be if it were made again, and when; `None` where that takes a
@@ -222,37 +222,37 @@ fn taken_vertices(sight: Sight<'_>, job: &Job) -> Vec<VertexId> {
 
 /// Why a reservation cannot have the place that it was to have; `taken` of its vertices are
 /// another's.
-fn why_later(
+fn why_delayed(
     sight: Sight<'_>,
     id: u64,
     job: &Job,
     ask: &Ask<'_>,
     taken: &[VertexId],
     usable: &Bits,
-) -> Later {
+) -> Delay {
     let pools = &sight.graph().pools;
-    let mut later = Later::default();
+    let mut delay = Delay::default();
     for rank in job.claims.ranks() {
         match pools.position(rank) {
-            None => later.capacity = true,
-            Some(row) if !usable.contains(row) => later.status = true,
+            None => delay.capacity = true,
+            Some(row) if !usable.contains(row) => delay.status = true,
             Some(row) if !pools.by_node().is_planned_well(row, id) => {
                 let overdue = pools.by_node().has_overdue(row) || job.put_off;
-                later.overdue |= overdue;
-                later.capacity |= !overdue;
+                delay.overdue |= overdue;
+                delay.capacity |= !overdue;
             }
             Some(_) => {}
         }
     }
     for vertex in taken {
         if sight.graph().is_up(*vertex) {
-            later.overdue = true;
+            delay.overdue = true;
         } else {
-            later.status = true;
+            delay.status = true;
         }
     }
-    later.status |= !keeps_rules(sight, job, ask);
+    delay.status |= !keeps_rules(sight, job, ask);
     // Parts that are gone are nowhere any more.
-    later.capacity |= later == Later::default();
-    later
+    delay.capacity |= delay == Delay::default();
+    delay
 }

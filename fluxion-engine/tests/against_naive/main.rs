@@ -12,7 +12,7 @@ mod texts;
 
 use std::fmt::Write as _;
 
-use fluxion_engine::{EVENTUALLY, Engine, JobMode, Later, MatchOp, Reason};
+use fluxion_engine::{Delay, EVENTUALLY, Engine, JobMode, MatchOp, Reason};
 use naive::{End, Machine, Need, Order, Slot, Tenancy, Wish};
 use planned::Moved;
 use proptest::prelude::*;
@@ -340,14 +340,14 @@ impl Pair {
         match (self.engine.move_reservation(job), self.naive.move_job(job)) {
             (Ok(moved), Moved::Stays(at)) => {
                 assert_eq!(
-                    (moved.at, moved.reserved, &*moved.r, moved.later),
-                    (at, true, "", Later::default())
+                    (moved.at, moved.reserved, &*moved.r, moved.delay),
+                    (at, true, "", Delay::default())
                 );
             }
             (Ok(moved), Moved::To(at, places)) => {
                 assert_eq!((moved.at, moved.reserved), (at, at > self.naive.now));
                 assert_eq!(placement(&moved.r)["a"], places);
-                assert_eq!(moved.later != Later::default(), at > before);
+                assert_eq!(moved.delay != Delay::default(), at > before);
             }
             (Err(_), Moved::Nowhere) => {}
             (moved, expected) => panic!("move: {moved:?}, and not {expected:?}"),

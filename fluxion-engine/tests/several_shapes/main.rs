@@ -298,7 +298,7 @@ fn a_reservation_leaves_nodes_that_have_come_to_another_part() {
     );
     set_part(&mut engine, 0, 1, Some(1));
     let moved = engine.move_reservation(3).unwrap();
-    assert_eq!((moved.at, moved.later.status), (20, true));
+    assert_eq!((moved.at, moved.delay.status), (20, true));
     // As soon as it is back.
     set_part(&mut engine, 0, 1, Some(0));
     assert_eq!(engine.move_reservation(3).unwrap().at, 10);

@@ -33,7 +33,7 @@ pub(crate) unsafe extern "C" fn fluxion_ext_move(
         r.set_text(&moved.r)?;
         at.set(moved.at);
         reserved.set(moved.reserved);
-        let fluxion_engine::Later { overdue, capacity, status } = moved.later;
+        let fluxion_engine::Delay { overdue, capacity, status } = moved.delay;
         let causes =
             [(overdue, cause::OVERDUE), (capacity, cause::CAPACITY), (status, cause::STATUS)];
         later.set(causes.into_iter().filter(|(is, _)| *is).fold(0, |bits, (_, bit)| bits | bit));

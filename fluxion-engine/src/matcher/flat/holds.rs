@@ -51,7 +51,7 @@ fn with_holds<'a>(request: &SlotRequest<'a>, holds: &[u64]) -> SlotRequest<'a> {
     SlotRequest {
         shapes,
         kinds,
-        limits: request.limits.clone(),
+        limits: request.limits,
         rules: request.rules.clone(),
         tenancy: request.tenancy,
     }

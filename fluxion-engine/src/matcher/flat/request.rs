@@ -6,11 +6,11 @@ use smallvec::SmallVec;
 
 use super::order::NodeOrder;
 use super::rule::{Rule, Wanted};
-use super::shape::{Limit, Pick, Shape};
+use super::shape::{Pick, Shape};
 use crate::Error;
 use crate::bits::Bits;
 use crate::graph::{Graph, TypeId};
-use crate::jobspec::{Count, Hold, Jobspec, Resource};
+use crate::jobspec::{Count, Hold, Jobspec, Limit, Resource};
 use crate::matcher::candidates::Usable;
 use crate::pools::{COUNT_MAX, Free, Pools, SlotShape, Tenancy};
 use crate::time::When;
@@ -21,7 +21,8 @@ pub(crate) struct SlotRequest<'a> {
     pub(crate) shapes: Vec<Shape<'a>>,
     /// The types that occur; shapes refer to them by position. `None`: no vertex has this type.
     pub(crate) kinds: Vec<(&'a str, Option<TypeId>)>,
-    pub(super) limits: Vec<Limit>,
+    /// Shapes refer to them by position.
+    pub(super) limits: &'a [Limit],
     /// In which parts of levels slots may lie.
     pub(super) rules: Vec<Rule<'a>>,
     /// With which other slots its slots may be on nodes.
@@ -75,7 +76,7 @@ impl<'a> SlotRequest<'a> {
         let mut request = SlotRequest {
             shapes: Vec::new(),
             kinds: Vec::new(),
-            limits: Vec::new(),
+            limits: &spec.extras.max_per_node,
             rules: Vec::new(),
             tenancy,
         };
@@ -92,9 +93,7 @@ impl<'a> SlotRequest<'a> {
             shape.hold = extras.hold.unwrap_or(shape.hold);
             shape.extras = Some(extras);
         }
-        for limit in &spec.extras.max_per_node {
-            let position = request.limits.len();
-            request.limits.push(Limit { count: limit.count });
+        for (position, limit) in request.limits.iter().enumerate() {
             for label in &limit.labels {
                 let shape = request.shapes.iter_mut().find(|shape| *shape.label == **label);
                 let shape = shape.ok_or_else(|| {

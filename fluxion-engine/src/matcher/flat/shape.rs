@@ -27,12 +27,6 @@ pub(crate) struct Shape<'a> {
     pub(crate) extras: Option<&'a SlotExtras>,
 }
 
-/// At most `count` slots on one node, of all shapes that refer to it.
-#[derive(Debug, Clone)]
-pub(super) struct Limit {
-    pub(super) count: u64,
-}
-
 /// Slots of one shape on one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pick {

@@ -10,6 +10,6 @@ mod read;
 mod spec;
 
 pub use count::{Count, Growth};
-pub use spec::{Extras, Hold, Jobspec, LevelRule, Limit, Resource, SlotExtras, Within};
+pub use spec::{Cap, Extras, Hold, Jobspec, LevelRule, Resource, SlotExtras, Within};
 
 pub use crate::constraint::Constraint;

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 use std::fmt::{Arguments, Display};
 
 use super::{
-    Constraint, Count, Extras, Growth, Hold, Jobspec, LevelRule, Limit, Resource, SlotExtras,
-    Within,
+    Cap, Constraint, Count, Extras, Growth, Hold, Jobspec, LevelRule, Resource, SlotExtras, Within,
 };
 use crate::limits::JOBSPEC_DEPTH_MAX;
 use crate::policy::Policy;
@@ -228,8 +227,8 @@ fn read_extras(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
         into.extras.prefer = read_tiers(tiers, AT)?;
     }
     into.extras.counted = read_ranks(fields, "counted", AT)?.unwrap_or_default();
-    for limit in get(fields, "max_per_node").map_or(Ok(&[][..]), |limits| list(limits, AT))? {
-        into.extras.max_per_node.push(read_limit(limit)?);
+    for cap in get(fields, "max_per_node").map_or(Ok(&[][..]), |caps| list(caps, AT))? {
+        into.extras.max_per_node.push(read_cap(cap)?);
     }
     for rule in get(fields, "levels").map_or(Ok(&[][..]), |rules| list(rules, AT))? {
         into.extras.levels.push(read_level_rule(rule)?);
@@ -312,7 +311,7 @@ fn ends_eventually(fields: &Fields<'_>, at: impl Display) -> Result<bool, Error>
     }
 }
 
-fn read_limit(value: &Node<'_>) -> Result<Limit, Error> {
+fn read_cap(value: &Node<'_>) -> Result<Cap, Error> {
     const AT: &str = "attributes.system.fluxion.max_per_node";
     let fields = map(value, AT)?;
     only(fields, AT, &["labels", "count"])?;
@@ -322,7 +321,7 @@ fn read_limit(value: &Node<'_>) -> Result<Limit, Error> {
     let count = require(value, fields, AT, "count")?;
     let count =
         count.unsigned().ok_or_else(|| wrong(count, AT, "count: not an unsigned number"))?;
-    Ok(Limit { labels, count })
+    Ok(Cap { labels, count })
 }
 
 fn read_level_rule(value: &Node<'_>) -> Result<LevelRule, Error> {
@@ -436,7 +435,7 @@ mod tests {
         assert_eq!(job.hold, Hold::Seconds(1));
         assert_eq!(job.resources[0].count, Count::exactly(3));
         assert_eq!(job.extras.prefer, [[(1, 2)]]);
-        assert_eq!(job.extras.max_per_node, [Limit { labels: vec!["s".into()], count: 2 }]);
+        assert_eq!(job.extras.max_per_node, [Cap { labels: vec!["s".into()], count: 2 }]);
         assert_eq!(jobspec(&spec(SLOT, "null")).unwrap().hold, Hold::Endless);
         let own = r#"{"system":{"fluxion":{"slots":[{"label":"s","ranks":"0-3","prefer":["1"],"duration":7}]}}}"#;
         let slots = SlotExtras {

@@ -61,7 +61,7 @@ pub struct Extras {
     /// that may be used.
     pub counted: Vec<(u32, u32)>,
     /// How many slots may come to one node.
-    pub max_per_node: Vec<Limit>,
+    pub max_per_node: Vec<Cap>,
     /// What holds for some labels only; each label at most once.
     pub slots: Vec<SlotExtras>,
     /// In which parts of the machine slots may lie.
@@ -89,7 +89,7 @@ pub struct SlotExtras {
 
 /// At most `count` slots of these labels together on one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limit {
+pub struct Cap {
     /// Labels of top-level slots.
     pub labels: Vec<Box<str>>,
     /// How many of them together.

@@ -51,7 +51,7 @@ fn with_holds<'a>(request: &SlotRequest<'a>, holds: &[u64]) -> SlotRequest<'a> {
     SlotRequest {
         shapes,
         kinds,
-        limits: request.limits,
+        caps: request.caps,
         rules: request.rules.clone(),
         tenancy: request.tenancy,
     }

@@ -1,6 +1,6 @@
 //! Slots of pool units: each slot takes its units from the pools of one node.
 //!
-//! Each shape has its own rows, tiers of preference and hold; limits on the slots of a node go
+//! Each shape has its own rows, tiers of preference and hold; caps on the slots of a node go
 //! across shapes. One shape is placed exactly: if this finds no place, there is none. Several are
 //! placed greedily in a few orders ([`several`]), and where that fails by searches that are exact
 //! or give up ([`exact`]): then the answer is that nothing is known.

@@ -10,7 +10,7 @@ use super::shape::{Pick, Shape};
 use crate::Error;
 use crate::bits::Bits;
 use crate::graph::{Graph, TypeId};
-use crate::jobspec::{Count, Hold, Jobspec, Limit, Resource};
+use crate::jobspec::{Cap, Count, Hold, Jobspec, Resource};
 use crate::matcher::candidates::Usable;
 use crate::pools::{COUNT_MAX, Free, Pools, SlotShape, Tenancy};
 use crate::time::When;
@@ -22,7 +22,7 @@ pub(crate) struct SlotRequest<'a> {
     /// The types that occur; shapes refer to them by position. `None`: no vertex has this type.
     pub(crate) kinds: Vec<(&'a str, Option<TypeId>)>,
     /// Shapes refer to them by position.
-    pub(super) limits: &'a [Limit],
+    pub(super) caps: &'a [Cap],
     /// In which parts of levels slots may lie.
     pub(super) rules: Vec<Rule<'a>>,
     /// With which other slots its slots may be on nodes.
@@ -76,7 +76,7 @@ impl<'a> SlotRequest<'a> {
         let mut request = SlotRequest {
             shapes: Vec::new(),
             kinds: Vec::new(),
-            limits: &spec.extras.max_per_node,
+            caps: &spec.extras.max_per_node,
             rules: Vec::new(),
             tenancy,
         };
@@ -93,13 +93,13 @@ impl<'a> SlotRequest<'a> {
             shape.hold = extras.hold.unwrap_or(shape.hold);
             shape.extras = Some(extras);
         }
-        for (position, limit) in request.limits.iter().enumerate() {
-            for label in &limit.labels {
+        for (position, cap) in request.caps.iter().enumerate() {
+            for label in &cap.labels {
                 let shape = request.shapes.iter_mut().find(|shape| *shape.label == **label);
                 let shape = shape.ok_or_else(|| {
                     Error::invalid(format!("max_per_node: no slot is labelled {label:?}"))
                 })?;
-                shape.limits.push(position);
+                shape.caps.push(position);
             }
         }
         for rule in &spec.extras.levels {
@@ -138,7 +138,7 @@ impl<'a> SlotRequest<'a> {
 
     /// How many slots of a shape may come to one node.
     pub(crate) fn cap(&self, shape: &Shape<'_>) -> u64 {
-        shape.limits.iter().map(|limit| self.limits[*limit].count).min().unwrap_or(u64::MAX)
+        shape.caps.iter().map(|cap| self.caps[*cap].count).min().unwrap_or(u64::MAX)
     }
 
     /// How many slots of a shape there is room for, were it alone; rows are only looked at until
@@ -297,7 +297,7 @@ fn shape_of<'a>(
         count,
         range,
         needs,
-        limits: SmallVec::new(),
+        caps: SmallVec::new(),
         hold: Hold::Endless,
         extras: None,
     })

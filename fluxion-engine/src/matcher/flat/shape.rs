@@ -19,8 +19,8 @@ pub(crate) struct Shape<'a> {
     pub(crate) range: Option<Count>,
     /// Position in `kinds`, and units of one slot.
     pub(crate) needs: SmallVec<[(usize, u64); 4]>,
-    /// Positions in the request's limits.
-    pub(super) limits: SmallVec<[usize; 2]>,
+    /// Positions in the caps of the request.
+    pub(super) caps: SmallVec<[usize; 2]>,
     /// How long it is held.
     pub(crate) hold: Hold,
     /// Conditions on its nodes, if there are any.
@@ -86,9 +86,9 @@ impl Shape<'_> {
         room
     }
 
-    /// Slots of both take the same of a node, for as long, and count for the same limits.
+    /// Slots of both take the same of a node, for as long, and count for the same caps.
     pub(super) fn is_like(&self, other: &Self) -> bool {
-        (&self.needs, &self.limits, self.hold) == (&other.needs, &other.limits, other.hold)
+        (&self.needs, &self.caps, self.hold) == (&other.needs, &other.caps, other.hold)
     }
 }
 

@@ -71,10 +71,10 @@ fn room_with(
 ) -> u64 {
     let there = || request.shapes.iter().zip(slots).filter(|(_, count)| **count > 0);
     let mut room = most;
-    for limit in &shape.limits {
+    for cap in &shape.caps {
         let used: u64 =
-            there().filter(|(other, _)| other.limits.contains(limit)).map(|(_, count)| count).sum();
-        room = room.min(request.limits[*limit].count.saturating_sub(used));
+            there().filter(|(other, _)| other.caps.contains(cap)).map(|(_, count)| count).sum();
+        room = room.min(request.caps[*cap].count.saturating_sub(used));
     }
     for (kind, amount) in &shape.needs {
         let of_kind = |other: &Shape<'_>| {

@@ -7,7 +7,7 @@
 //!    the shapes are not in each other's way, or all take the same. For other rows it is a
 //!    relaxation: what does not flow does not fit, and what flows fits if it happens to on each
 //!    row.
-//! 2. *Units* ([`parts`]): for each pool and each limit, the units that slots take flow from shapes
+//! 2. *Units* ([`parts`]): for each pool and each cap, the units that slots take flow from shapes
 //!    to rows. What does not flow does not fit.
 //! 3. *Packing* ([`packing`]): row by row, all numbers of slots of the smaller shapes, with the
 //!    most of the largest one beside them. Exact, and done only where it takes few steps.
@@ -38,7 +38,7 @@ pub(super) fn search(
     order: &NodeOrder<'_>,
 ) -> Search {
     let shapes = request.shapes.len();
-    let of_row = shapes.saturating_mul(request.kinds.len() + request.limits.len());
+    let of_row = shapes.saturating_mul(request.kinds.len() + request.caps.len());
     let reading = Bits::union(rows).count().saturating_mul(of_row);
     if shapes > SHAPES_MAX || reading > STEPS_MAX || !free.effort().take(reading as u64) {
         return Search::GaveUp;

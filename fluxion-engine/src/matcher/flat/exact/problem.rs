@@ -20,7 +20,7 @@ pub(super) const STEPS_MAX: usize = 16_000_000;
 pub(super) struct Problem {
     /// How many slots of each shape are wanted.
     pub(super) counts: Vec<u64>,
-    /// By constraint, that is pool or limit: the weight of a slot of each shape.
+    /// By constraint, that is pool or cap: the weight of a slot of each shape.
     pub(super) weights: Vec<Vec<u64>>,
     pub(super) classes: Vec<Class>,
 }
@@ -47,11 +47,11 @@ impl Problem {
             };
             request.shapes.iter().map(amount).collect()
         };
-        let of_limit = |limit: usize| {
-            request.shapes.iter().map(|shape| u64::from(shape.limits.contains(&limit))).collect()
+        let of_cap = |cap: usize| {
+            request.shapes.iter().map(|shape| u64::from(shape.caps.contains(&cap))).collect()
         };
         let mut weights: Vec<Vec<u64>> = (0..request.kinds.len()).map(of_kind).collect();
-        weights.extend((0..request.limits.len()).map(of_limit));
+        weights.extend((0..request.caps.len()).map(of_cap));
         // More than all slots together weigh is as good as that.
         let enough: Vec<u64> = weights
             .iter()
@@ -68,12 +68,9 @@ impl Problem {
         let mut known: HashMap<(SmallVec<[u64; 8]>, Slots), usize> = HashMap::new();
         for row in Bits::union(rows).iter() {
             let units = (0..request.kinds.len()).map(|kind| free.units(kind, row));
-            let limits = request.limits.iter().map(|limit| limit.count);
-            let bounds: SmallVec<[u64; 8]> = units
-                .chain(limits)
-                .zip(&enough)
-                .map(|(bound, enough)| bound.min(*enough))
-                .collect();
+            let caps = request.caps.iter().map(|cap| cap.count);
+            let bounds: SmallVec<[u64; 8]> =
+                units.chain(caps).zip(&enough).map(|(bound, enough)| bound.min(*enough)).collect();
             let rooms: Slots = (0..rows.len())
                 .map(
                     |shape| {

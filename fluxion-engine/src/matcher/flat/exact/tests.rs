@@ -56,7 +56,7 @@ fn check(problem: &Problem, picks: &[Pick]) {
     assert_eq!(sums, problem.counts);
 }
 
-/// Up to four shapes, two pools and two limits; few rows, so that it is often close.
+/// Up to four shapes, two pools and two caps; few rows, so that it is often close.
 fn problems() -> impl Strategy<Value = Problem> {
     let class = (
         prop::collection::vec(0_u64..9, 2),
@@ -65,9 +65,9 @@ fn problems() -> impl Strategy<Value = Problem> {
     );
     let shape =
         (1_u64..5, 0_u64..5, 0_u64..5, [prop::bool::weighted(0.4), prop::bool::weighted(0.3)]);
-    let limits = [1_u64..3, 1_u64..4];
-    (prop::collection::vec(shape, 2..5), limits, prop::collection::vec(class, 1..5)).prop_map(
-        |(shapes, limits, classes)| {
+    let caps = [1_u64..3, 1_u64..4];
+    (prop::collection::vec(shape, 2..5), caps, prop::collection::vec(class, 1..5)).prop_map(
+        |(shapes, caps, classes)| {
             let mut problem = Problem {
                 counts: shapes.iter().map(|shape| shape.0).collect(),
                 weights: vec![
@@ -80,7 +80,7 @@ fn problems() -> impl Strategy<Value = Problem> {
             };
             let mut rows = 0..;
             for (units, usable, count) in classes {
-                let bounds: SmallVec<[u64; 8]> = units.into_iter().chain(limits).collect();
+                let bounds: SmallVec<[u64; 8]> = units.into_iter().chain(caps).collect();
                 let room =
                     |shape: usize| if usable[shape] { problem.room(shape, &bounds) } else { 0 };
                 let rooms: Slots = (0..shapes.len()).map(room).collect();
@@ -119,7 +119,7 @@ proptest! {
         }
     }
 
-    /// Limits that let no row take two slots: then flow alone always knows.
+    /// Caps that let no row take two slots: then flow alone always knows.
     #[test]
     fn flow_is_exact_where_a_row_takes_one_slot(mut problem in problems()) {
         problem.weights[3].fill(1);

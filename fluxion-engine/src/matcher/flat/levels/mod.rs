@@ -3,7 +3,7 @@
 //!
 //! A request may have several rules ([`super::rule::Rule`]), each for some of its shapes on one
 //! level: all in one part, or in as few as possible; a bounded number in each; spread, so that no
-//! part has many more than another. What they leave is placed as without: preferences, limits per
+//! part has many more than another. What they leave is placed as without: preferences, caps per
 //! node and policies order nodes within it.
 //!
 //! - [`choice`] tries the parts for rules that want one, the tightest first, and passes on the rest

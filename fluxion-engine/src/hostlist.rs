@@ -58,18 +58,18 @@ pub(crate) fn expand_within(text: &str, budget: &mut Budget) -> Result<Vec<Strin
         let mut rest = part;
         while let Some(open) = rest.find('[') {
             let close = rest.find(']').filter(|close| *close > open).ok_or_else(wrong)?;
-            let bracket = &rest[open + 1..close];
-            if Numbers::has_too_long_a_one(bracket) {
+            let inside = &rest[open + 1..close];
+            if Bracket::has_too_long_a_one(inside) {
                 return Err(HOST_DIGITS_MAX.exceeded(format_args!("hostlist {:?}", shown())));
             }
-            let numbers = Numbers::read(bracket).ok_or_else(wrong)?;
+            let bracket = Bracket::read(inside).ok_or_else(wrong)?;
             let prefix = &rest[..open];
             // Each name grows by the text before the bracket, and by a number.
             let longest =
-                names.iter().map(String::len).max().unwrap_or(0) + prefix.len() + numbers.digits;
-            let more = numbers.count.checked_mul(names.len()).ok_or_else(too_much)?;
+                names.iter().map(String::len).max().unwrap_or(0) + prefix.len() + bracket.digits;
+            let more = bracket.count.checked_mul(names.len()).ok_or_else(too_much)?;
             budget.grow(more, longest).ok_or_else(too_much)?;
-            let numbers = numbers.written();
+            let numbers = bracket.written();
             names = names
                 .iter()
                 .flat_map(|name| {
@@ -182,7 +182,7 @@ fn split(text: &str) -> Option<Vec<&str>> {
 }
 
 /// The numbers of a bracket, not yet written out.
-struct Numbers {
+struct Bracket {
     /// First, last, and how many digits the first has at least.
     ranges: Vec<(u64, u64, usize)>,
     /// How many numbers these are.
@@ -191,7 +191,7 @@ struct Numbers {
     digits: usize,
 }
 
-impl Numbers {
+impl Bracket {
     /// Whether a number in the text of a bracket has more digits than any may have.
     fn has_too_long_a_one(text: &str) -> bool {
         let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
@@ -199,16 +199,16 @@ impl Numbers {
     }
 
     fn read(text: &str) -> Option<Self> {
-        let mut all = Numbers { ranges: Vec::new(), count: 0, digits: 0 };
+        let mut bracket = Bracket { ranges: Vec::new(), count: 0, digits: 0 };
         for part in text.split(',') {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let (from, to): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
             let more = usize::try_from(to.checked_sub(from)?).ok()?.checked_add(1)?;
-            all.count = all.count.checked_add(more)?;
-            all.digits = all.digits.max(first.len()).max(last.len());
-            all.ranges.push((from, to, first.len()));
+            bracket.count = bracket.count.checked_add(more)?;
+            bracket.digits = bracket.digits.max(first.len()).max(last.len());
+            bracket.ranges.push((from, to, first.len()));
         }
-        Some(all)
+        Some(bracket)
     }
 
     /// Each number as text, padded as written.

@@ -111,11 +111,11 @@ impl Generator<'_> {
         let wanted = (sources.len() as u64).saturating_mul(edge.scale);
         let all = usize::try_from(self.count.saturating_add(wanted)).unwrap_or(usize::MAX);
         VERTICES_MAX.check(all, &edge.place)?;
-        let numbers = Numbers::new(edge, &self.scales);
+        let numbering = Numbering::new(edge, &self.scales);
         let mut made = Vec::with_capacity(usize::try_from(wanted).unwrap_or_default());
         for (ordinal, source) in sources.iter().enumerate() {
             for i in 0..edge.scale {
-                let id = numbers.id(ordinal as u64, i);
+                let id = numbering.id(ordinal as u64, i);
                 let id = id.ok_or_else(|| {
                     Error::invalid(format!("{}: an id is beyond 64 bits", edge.place))
                 })?;
@@ -197,7 +197,7 @@ struct Shared {
 }
 
 /// How the children of an edge are numbered.
-struct Numbers {
+struct Numbering {
     start: i64,
     /// 0: each source numbers its children from `start`; else this number of sources number theirs
     /// on.
@@ -206,7 +206,7 @@ struct Numbers {
     stride: i64,
 }
 
-impl Numbers {
+impl Numbering {
     /// `scales` are those of the edges above this one, outermost first.
     fn new(edge: &EdgeRecipe, scales: &[u64]) -> Self {
         let sources = if edge.id_scope == 0 {
@@ -219,7 +219,7 @@ impl Numbers {
                 .fold(1u64, |all, scale| all.saturating_mul(*scale))
                 .max(1)
         };
-        Numbers { start: edge.id_start, sources, scale: edge.scale, stride: edge.id_stride }
+        Numbering { start: edge.id_start, sources, scale: edge.scale, stride: edge.id_stride }
     }
 
     /// Of the i-th child of the source with this ordinal.

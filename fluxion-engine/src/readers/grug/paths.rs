@@ -4,7 +4,7 @@
 //! another subsystem leads to has a path there too, and is written with it.
 
 use super::recipe::{CONTAINMENT, EdgeRecipe, Method};
-use super::{Generator, Numbers};
+use super::{Generator, Numbering};
 use crate::Error;
 use crate::graph::VertexId;
 use crate::limits::VERTICES_MAX;
@@ -58,12 +58,12 @@ impl Generator<'_> {
     fn other_multiply(&self, edge: &EdgeRecipe, sources: &[Place]) -> Result<Vec<Place>, Error> {
         let all = (sources.len() as u64).saturating_mul(edge.scale);
         VERTICES_MAX.check(usize::try_from(all).unwrap_or(usize::MAX), &edge.place)?;
-        let (numbers, basename) =
-            (Numbers::new(edge, &self.scales), &self.recipe.vertices[edge.target].basename);
+        let (numbering, basename) =
+            (Numbering::new(edge, &self.scales), &self.recipe.vertices[edge.target].basename);
         let mut places = Vec::new();
         for (ordinal, source) in sources.iter().enumerate() {
             for i in 0..edge.scale {
-                let id = numbers.id(ordinal as u64, i).unwrap_or(-1);
+                let id = numbering.id(ordinal as u64, i).unwrap_or(-1);
                 let id = if id == -1 { String::new() } else { id.to_string() };
                 places
                     .push(Place { path: format!("{}/{basename}{id}", source.path), vertex: None });

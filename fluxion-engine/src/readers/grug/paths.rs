@@ -9,8 +9,8 @@ use crate::Error;
 use crate::graph::VertexId;
 use crate::limits::VERTICES_MAX;
 
-/// Where a subsystem comes by.
-struct Place {
+/// A vertex on the paths of a subsystem.
+struct Waypoint {
     path: String,
     /// The vertex of containment; `None`: there is one in the subsystem alone.
     vertex: Option<VertexId>,
@@ -25,7 +25,7 @@ impl Generator<'_> {
                 && root.subsystem != CONTAINMENT
                 && !std::mem::replace(&mut self.reached[at], true)
             {
-                let top = Place { path: format!("/{}0", root.basename), vertex: None };
+                let top = Waypoint { path: format!("/{}0", root.basename), vertex: None };
                 self.scales.clear();
                 self.other_below(at, &root.subsystem, &[top])?;
             }
@@ -34,7 +34,12 @@ impl Generator<'_> {
     }
 
     /// As deep as the recipe.
-    fn other_below(&mut self, at: usize, subsystem: &str, sources: &[Place]) -> Result<(), Error> {
+    fn other_below(
+        &mut self,
+        at: usize,
+        subsystem: &str,
+        sources: &[Waypoint],
+    ) -> Result<(), Error> {
         let recipe = self.recipe;
         for edge in
             recipe.edges.iter().filter(|edge| edge.source == at && edge.subsystem == subsystem)
@@ -43,44 +48,50 @@ impl Generator<'_> {
                 continue;
             }
             let leads_on = recipe.edges.iter().any(|next| next.source == edge.target);
-            let places = match edge.method {
+            let waypoints = match edge.method {
                 Method::Multiply if leads_on => self.other_multiply(edge, sources)?,
                 Method::Multiply => Vec::new(),
                 _ => self.other_associate(edge, subsystem, sources)?,
             };
             self.scales.push(edge.scale);
-            self.other_below(edge.target, subsystem, &places)?;
+            self.other_below(edge.target, subsystem, &waypoints)?;
             self.scales.pop();
         }
         Ok(())
     }
 
-    fn other_multiply(&self, edge: &EdgeRecipe, sources: &[Place]) -> Result<Vec<Place>, Error> {
+    fn other_multiply(
+        &self,
+        edge: &EdgeRecipe,
+        sources: &[Waypoint],
+    ) -> Result<Vec<Waypoint>, Error> {
         let all = (sources.len() as u64).saturating_mul(edge.scale);
         VERTICES_MAX.check(usize::try_from(all).unwrap_or(usize::MAX), &edge.place)?;
         let (numbering, basename) =
             (Numbering::new(edge, &self.scales), &self.recipe.vertices[edge.target].basename);
-        let mut places = Vec::new();
+        let mut waypoints = Vec::new();
         for (ordinal, source) in sources.iter().enumerate() {
             for i in 0..edge.scale {
                 let id = numbering.id(ordinal as u64, i).unwrap_or(-1);
                 let id = if id == -1 { String::new() } else { id.to_string() };
-                places
-                    .push(Place { path: format!("{}/{basename}{id}", source.path), vertex: None });
+                waypoints.push(Waypoint {
+                    path: format!("{}/{basename}{id}", source.path),
+                    vertex: None,
+                });
             }
         }
-        Ok(places)
+        Ok(waypoints)
     }
 
     fn other_associate(
         &mut self,
         edge: &EdgeRecipe,
         subsystem: &str,
-        sources: &[Place],
-    ) -> Result<Vec<Place>, Error> {
-        let mut places = Vec::new();
+        sources: &[Waypoint],
+    ) -> Result<Vec<Waypoint>, Error> {
+        let mut waypoints = Vec::new();
         if edge.target_subsystem != CONTAINMENT {
-            return Ok(places);
+            return Ok(waypoints);
         }
         let kind = self.builder.kind(&self.recipe.vertices[edge.target].kind)?;
         let targets = self.builder.of_kind(kind);
@@ -96,9 +107,9 @@ impl Generator<'_> {
                 }
                 let path = format!("{}/{}", source.path, self.builder.name(*target));
                 self.builder.other_path(*target, subsystem, &path);
-                places.push(Place { path, vertex: Some(*target) });
+                waypoints.push(Waypoint { path, vertex: Some(*target) });
             }
         }
-        Ok(places)
+        Ok(waypoints)
     }
 }

@@ -8,7 +8,7 @@ use crate::book::Book;
 use crate::graph::Graph;
 use crate::jobspec::Jobspec;
 use crate::matcher::candidates::{self, Status, Usable};
-use crate::matcher::flat::{self, NotSoon, Search, Start};
+use crate::matcher::flat::{self, NotSoon, Outcome, Start};
 use crate::policy::Policy;
 use crate::time::WINDOW_SECONDS;
 use crate::traverser::{Left, Miss, Reservation, Traversal};
@@ -51,12 +51,12 @@ impl<'a> Sight<'a> {
         match &ask.form {
             Form::Flat(request) => match self.find_flat(ask, request, Start::Idle, Status::Ignored)
             {
-                Search::Found(_) => Ok(()),
+                Outcome::Found(_) => Ok(()),
                 // With one part less that counts, since its nodes are down, slots may be even that
                 // are not with all.
-                Search::Impossible if request.has_skew() && self.fits_eventually(ask) => Ok(()),
-                Search::Impossible => Err(Error::unsatisfiable()),
-                Search::GaveUp => Err(self.graph().pools.effort.gave_up()),
+                Outcome::Impossible if request.has_skew() && self.fits_eventually(ask) => Ok(()),
+                Outcome::Impossible => Err(Error::unsatisfiable()),
+                Outcome::GaveUp => Err(self.graph().pools.effort.gave_up()),
             },
             Form::Walk(requests) => {
                 let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
@@ -116,9 +116,9 @@ impl<'a> Sight<'a> {
         match &ask.form {
             Form::Flat(request) => {
                 match self.find_flat(ask, request, Start::At(self.now()), Status::Heeded) {
-                    Search::Found(picks) => Ok(Found::Flat(picks)),
-                    Search::Impossible => Err(Error::busy()),
-                    Search::GaveUp => Err(self.graph().pools.effort.gave_up()),
+                    Outcome::Found(picks) => Ok(Found::Flat(picks)),
+                    Outcome::Impossible => Err(Error::busy()),
+                    Outcome::GaveUp => Err(self.graph().pools.effort.gave_up()),
                 }
             }
             Form::Walk(requests) => {
@@ -183,7 +183,7 @@ impl<'a> Sight<'a> {
 
     pub(super) fn fits_eventually(&self, ask: &Ask<'_>) -> bool {
         let Form::Flat(request) = &ask.form else { return false };
-        matches!(self.find_flat(ask, request, Start::Eventually, Status::Heeded), Search::Found(_))
+        matches!(self.find_flat(ask, request, Start::Eventually, Status::Heeded), Outcome::Found(_))
     }
 
     fn missed(&self, miss: Miss, reason: Reason) -> Error {
@@ -222,7 +222,7 @@ impl<'a> Sight<'a> {
         request: &flat::SlotRequest<'_>,
         start: Start,
         status: Status,
-    ) -> Search {
+    ) -> Outcome {
         flat::search(request, self.graph(), start, &self.usable(ask, request, status), ask.policy)
     }
 

@@ -8,7 +8,7 @@
 
 use super::order::NodeOrder;
 use super::place::place;
-use super::request::{Search, SlotRequest, Start};
+use super::request::{Outcome, SlotRequest, Start};
 use crate::graph::Graph;
 use crate::matcher::candidates::Usable;
 use crate::policy::Policy;
@@ -21,7 +21,7 @@ pub(super) fn search_by_holds(
     at: i64,
     usable: &Usable,
     policy: Policy,
-) -> Search {
+) -> Outcome {
     let mut holds: Vec<u64> = request.shapes.iter().map(|shape| shape.hold.seconds()).collect();
     holds.sort_unstable();
     holds.dedup();

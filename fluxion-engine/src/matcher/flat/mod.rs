@@ -23,7 +23,7 @@ mod shape;
 mod soonest;
 mod taken;
 
-pub(crate) use request::{Search, SlotRequest, Start, has_ranges};
+pub(crate) use request::{Outcome, SlotRequest, Start, has_ranges};
 pub(crate) use search::search;
 pub(crate) use shape::{Pick, Shape, by_count};
 pub(crate) use soonest::{NotSoon, soonest};

@@ -3,7 +3,7 @@
 use super::levels::place_in_parts;
 use super::order::NodeOrder;
 use super::plain::place_plain;
-use super::request::{Search, SlotRequest, Start};
+use super::request::{Outcome, SlotRequest, Start};
 use crate::matcher::candidates::Usable;
 use crate::pools::{Free, Pools};
 
@@ -14,19 +14,19 @@ pub(super) fn place(
     free: &Free<'_>,
     usable: &Usable,
     order: &NodeOrder<'_>,
-) -> Search {
+) -> Outcome {
     let found = if request.rules.is_empty() {
         place_plain(request, free, usable, order)
     } else {
         place_in_parts(request, pools, start, free, usable, order)
     };
     if pools.effort.is_spent() {
-        return Search::GaveUp;
+        return Outcome::GaveUp;
     }
     match found {
-        Search::Found(mut picks) => {
+        Outcome::Found(mut picks) => {
             picks.sort_unstable_by_key(|pick| (pick.shape, pick.row));
-            Search::Found(picks)
+            Outcome::Found(picks)
         }
         not => not,
     }

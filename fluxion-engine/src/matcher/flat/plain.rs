@@ -2,7 +2,7 @@
 
 use super::order::NodeOrder;
 use super::ranked::place_ranked;
-use super::request::{Search, SlotRequest};
+use super::request::{Outcome, SlotRequest};
 use super::several::place_several;
 use super::shape::{Pick, Shape};
 use super::taken::Taken;
@@ -16,13 +16,13 @@ pub(super) fn place_plain(
     free: &Free<'_>,
     usable: &Usable,
     order: &NodeOrder<'_>,
-) -> Search {
+) -> Outcome {
     if request.shapes.iter().any(|shape| shape.count == 0) {
-        return Search::Impossible;
+        return Outcome::Impossible;
     }
     if let [shape] = &request.shapes[..] {
         place_one(request, shape, free, usable.tiers(0), order)
-            .map_or(Search::Impossible, Search::Found)
+            .map_or(Outcome::Impossible, Outcome::Found)
     } else {
         place_several(request, free, usable, order)
     }

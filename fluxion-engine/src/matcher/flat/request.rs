@@ -45,7 +45,7 @@ pub(crate) enum Start {
 
 /// The outcome of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Search {
+pub(crate) enum Outcome {
     /// A place for every slot: shape by shape, ranks ascending.
     Found(Vec<Pick>),
     /// There is none.

@@ -4,7 +4,7 @@ use super::holds::search_by_holds;
 use super::order::NodeOrder;
 use super::place::place;
 use super::ranges::numbers;
-use super::request::{Search, SlotRequest, Start, has_ranges};
+use super::request::{Outcome, SlotRequest, Start, has_ranges};
 use crate::graph::Graph;
 use crate::matcher::candidates::Usable;
 use crate::policy::Policy;
@@ -17,10 +17,10 @@ pub(crate) fn search(
     start: Start,
     usable: &Usable,
     policy: Policy,
-) -> Search {
+) -> Outcome {
     let least = search_exactly(request, graph, start, usable, policy);
     // Later than at an instant it only matters whether there is a place.
-    if matches!((start, &least), (Start::At(_), Search::Found(_))) && has_ranges(request) {
+    if matches!((start, &least), (Start::At(_), Outcome::Found(_))) && has_ranges(request) {
         return raise(request, graph, start, usable, policy, least);
     }
     least
@@ -33,8 +33,8 @@ pub(super) fn raise(
     start: Start,
     usable: &Usable,
     policy: Policy,
-    least: Search,
-) -> Search {
+    least: Outcome,
+) -> Outcome {
     let mut best = least;
     let mut raised = request.clone();
     let ranged = request.shapes.iter().enumerate();
@@ -46,12 +46,12 @@ pub(super) fn raise(
             let middle = usize::midpoint(low, high);
             raised.shapes[at].count = numbers.at(middle);
             match search_exactly(&raised, graph, start, usable, policy) {
-                Search::GaveUp if graph.pools.effort.is_spent() => return Search::GaveUp,
-                Search::Found(picks) => {
-                    best = Search::Found(picks);
+                Outcome::GaveUp if graph.pools.effort.is_spent() => return Outcome::GaveUp,
+                Outcome::Found(picks) => {
+                    best = Outcome::Found(picks);
                     low = middle;
                 }
-                Search::Impossible | Search::GaveUp => high = middle,
+                Outcome::Impossible | Outcome::GaveUp => high = middle,
             }
         }
         raised.shapes[at].count = numbers.at(low);
@@ -66,7 +66,7 @@ fn search_exactly(
     start: Start,
     usable: &Usable,
     policy: Policy,
-) -> Search {
+) -> Outcome {
     #[cfg(test)]
     crate::effort::count_search();
     let when = match start {

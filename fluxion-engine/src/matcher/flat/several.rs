@@ -4,7 +4,7 @@
 use super::exact;
 use super::order::NodeOrder;
 use super::ranked::place_ranked;
-use super::request::{Search, SlotRequest};
+use super::request::{Outcome, SlotRequest};
 use super::shape::Pick;
 use super::taken::{Taken, room_beside};
 use crate::bits::Bits;
@@ -23,7 +23,7 @@ pub(super) fn place_several(
     free: &Free<'_>,
     usable: &Usable,
     order: &NodeOrder<'_>,
-) -> Search {
+) -> Outcome {
     let rooms: Vec<u64> = request
         .shapes
         .iter()
@@ -33,7 +33,7 @@ pub(super) fn place_several(
         })
         .collect();
     if request.shapes.iter().zip(&rooms).any(|(shape, room)| shape.count > *room) {
-        return Search::Impossible;
+        return Outcome::Impossible;
     }
     let mut scarce: Vec<usize> = (0..request.shapes.len()).collect();
     // The scarcest first: the least room for each slot that is wanted.
@@ -46,7 +46,7 @@ pub(super) fn place_several(
     if let Some(picks) =
         greedy(request, &scarce, free, |shape| usable.tiers(shape), order, Taken::default())
     {
-        return Search::Found(picks);
+        return Outcome::Found(picks);
     }
     // Then each shape keeps off the nodes that others can use too; preferences give way to
     // finding a place at all.
@@ -71,7 +71,7 @@ pub(super) fn place_several(
         .or_else(|| {
             greedy(request, &reversed, free, |shape| &everywhere[shape], order, Taken::default())
         })
-        .map_or_else(|| exact::search(request, free, &rows, order), Search::Found)
+        .map_or_else(|| exact::search(request, free, &rows, order), Outcome::Found)
 }
 
 /// Places shape after shape.

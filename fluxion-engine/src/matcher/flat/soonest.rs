@@ -9,7 +9,7 @@
 //! instant after another up to a bound ([`STEPS_MAX`]), from there on by bisection.
 
 use super::earliest::sweep;
-use super::request::{Search, SlotRequest, Start};
+use super::request::{Outcome, SlotRequest, Start};
 use super::search::search;
 use super::shape::Pick;
 use crate::graph::Graph;
@@ -107,16 +107,16 @@ pub(crate) fn soonest(
 }
 
 impl PlaceSearch<'_> {
-    fn search(&self, start: Start, usable: &Usable) -> Search {
+    fn search(&self, start: Start, usable: &Usable) -> Outcome {
         search(self.request, self.graph, start, usable, self.policy)
     }
 
     /// A place at an instant.
     fn at(&self, at: i64, usable: &Usable) -> Option<Place> {
         match self.search(Start::At(at), usable) {
-            Search::Found(picks) => Some((picks, at)),
-            Search::Impossible => None,
-            Search::GaveUp => {
+            Outcome::Found(picks) => Some((picks, at)),
+            Outcome::Impossible => None,
+            Outcome::GaveUp => {
                 self.graph.pools.effort.passes_over();
                 None
             }
@@ -127,9 +127,9 @@ impl PlaceSearch<'_> {
         let effort = &self.graph.pools.effort;
         let before = effort.spent();
         match self.search(Start::Best, self.usable) {
-            Search::Found(_) => Ever::Found,
-            Search::Impossible => Ever::Impossible,
-            Search::GaveUp => {
+            Outcome::Found(_) => Ever::Found,
+            Outcome::Impossible => Ever::Impossible,
+            Outcome::GaveUp => {
                 let after = effort.spent();
                 Ever::Unknown(after.saturating_add(after - before))
             }

@@ -22,7 +22,7 @@ mod tests;
 use problem::{Problem, STEPS_MAX};
 
 use super::order::NodeOrder;
-use super::request::{Search, SlotRequest};
+use super::request::{Outcome, SlotRequest};
 use crate::bits::Bits;
 use crate::effort::Effort;
 use crate::pools::Free;
@@ -36,12 +36,12 @@ pub(super) fn search(
     free: &Free<'_>,
     rows: &[Bits],
     order: &NodeOrder<'_>,
-) -> Search {
+) -> Outcome {
     let shapes = request.shapes.len();
     let of_row = shapes.saturating_mul(request.kinds.len() + request.caps.len());
     let reading = Bits::union(rows).count().saturating_mul(of_row);
     if shapes > SHAPES_MAX || reading > STEPS_MAX || !free.effort().take(reading as u64) {
-        return Search::GaveUp;
+        return Outcome::GaveUp;
     }
     let mut problem = Problem::of(request, free, rows);
     if matches!(order, NodeOrder::Down) {
@@ -54,13 +54,13 @@ pub(super) fn search(
 }
 
 /// Solves it by flow, then by units, then by packing.
-fn solve(problem: &Problem, effort: &Effort) -> Search {
+fn solve(problem: &Problem, effort: &Effort) -> Outcome {
     let by_flow = problem.by_flow(effort);
-    if by_flow != Search::GaveUp {
+    if by_flow != Outcome::GaveUp {
         return by_flow;
     }
     if !problem.units_flow(effort) {
-        return Search::Impossible;
+        return Outcome::Impossible;
     }
     problem.pack(effort)
 }

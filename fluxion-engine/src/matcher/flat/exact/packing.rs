@@ -8,7 +8,7 @@
 
 use super::problem::{Class, Picks, Problem, STEPS_MAX, weigh};
 use crate::effort::Effort;
-use crate::matcher::flat::request::Search;
+use crate::matcher::flat::request::Outcome;
 use crate::matcher::flat::shape::Pick;
 use crate::matcher::flat::taken::Slots;
 
@@ -37,11 +37,11 @@ struct Pattern {
 
 impl Problem {
     /// A place for all, or the certainty that there is none, if the search for it is short.
-    pub(super) fn pack(&self, effort: &Effort) -> Search {
-        let Some(numbers) = self.numbers() else { return Search::GaveUp };
+    pub(super) fn pack(&self, effort: &Effort) -> Outcome {
+        let Some(numbers) = self.numbers() else { return Outcome::GaveUp };
         let steps = self.steps(&numbers).filter(|steps| *steps <= STEPS_MAX);
         if steps.is_none_or(|steps| !effort.take(steps as u64)) {
-            return Search::GaveUp;
+            return Outcome::GaveUp;
         }
         let wanted = i64::try_from(self.counts[numbers.large]).unwrap_or(i64::MAX);
         let mut best = vec![NONE; numbers.count];
@@ -56,11 +56,11 @@ impl Problem {
                 best = next;
                 stages.push((at, *row, led));
                 if best[numbers.count - 1] >= wanted {
-                    return Search::Found(self.trace(&numbers, &patterns, &stages));
+                    return Outcome::Found(self.trace(&numbers, &patterns, &stages));
                 }
             }
         }
-        Search::Impossible
+        Outcome::Impossible
     }
 
     /// Walks back from the last row to the first.

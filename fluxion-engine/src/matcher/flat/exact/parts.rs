@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::flow::Network;
 use super::problem::{Class, Picks, Problem, STEPS_MAX, weigh};
 use crate::effort::Effort;
-use crate::matcher::flat::request::Search;
+use crate::matcher::flat::request::Outcome;
 use crate::matcher::flat::shape::Pick;
 use crate::matcher::flat::taken::Slots;
 
@@ -32,7 +32,7 @@ type Members = Vec<(usize, usize)>;
 
 impl Problem {
     /// Slots as a flow. Gives up where it cannot tell whether what flows also fits.
-    pub(super) fn by_flow(&self, effort: &Effort) -> Search {
+    pub(super) fn by_flow(&self, effort: &Effort) -> Outcome {
         let groups = self.groups();
         let mut network = Network::new(self.counts.iter().map(|count| u128::from(*count)), 0);
         for (part, members) in &groups {
@@ -42,12 +42,12 @@ impl Problem {
         }
         let saturated = network.saturate(effort.left());
         if !effort.take(network.steps as u64) {
-            return Search::GaveUp;
+            return Outcome::GaveUp;
         }
         match saturated {
             Some(true) => {}
-            Some(false) => return Search::Impossible,
-            None => return Search::GaveUp,
+            Some(false) => return Outcome::Impossible,
+            None => return Outcome::GaveUp,
         }
         let mut picks = Picks::new();
         for (at, (part, members)) in groups.iter().enumerate() {
@@ -56,10 +56,10 @@ impl Problem {
                 flow[shape] = u64::try_from(slots).unwrap_or(u64::MAX);
             }
             if !self.deal_out(part, members, &mut flow, &mut picks) {
-                return Search::GaveUp;
+                return Outcome::GaveUp;
             }
         }
-        Search::Found(picks)
+        Outcome::Found(picks)
     }
 
     /// Shares out what flows into equal parts among their rows; says whether it fits there.

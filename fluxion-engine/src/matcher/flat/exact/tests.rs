@@ -101,18 +101,18 @@ proptest! {
     #[test]
     fn packing_finds_a_place_if_there_is_one(problem in problems()) {
         match problem.pack(&Effort::default()) {
-            Search::Found(picks) => check(&problem, &picks),
-            Search::Impossible => prop_assert!(!fits(&problem)),
-            Search::GaveUp => prop_assert!(false, "so few slots are few steps"),
+            Outcome::Found(picks) => check(&problem, &picks),
+            Outcome::Impossible => prop_assert!(!fits(&problem)),
+            Outcome::GaveUp => prop_assert!(false, "so few slots are few steps"),
         }
     }
 
     #[test]
     fn what_flows_fits_and_what_does_not_flow_does_not(problem in problems()) {
         match problem.by_flow(&Effort::default()) {
-            Search::Found(picks) => check(&problem, &picks),
-            Search::Impossible => prop_assert!(!fits(&problem)),
-            Search::GaveUp => {}
+            Outcome::Found(picks) => check(&problem, &picks),
+            Outcome::Impossible => prop_assert!(!fits(&problem)),
+            Outcome::GaveUp => {}
         }
         if !problem.units_flow(&Effort::default()) {
             prop_assert!(!fits(&problem));
@@ -127,9 +127,9 @@ proptest! {
             class.bounds[3] = 1;
             class.rooms.iter_mut().for_each(|room| *room = (*room).min(1));
         }
-        let found = matches!(problem.by_flow(&Effort::default()), Search::Found(_));
+        let found = matches!(problem.by_flow(&Effort::default()), Outcome::Found(_));
         prop_assert_eq!(found, fits(&problem));
-        prop_assert_ne!(problem.by_flow(&Effort::default()), Search::GaveUp);
+        prop_assert_ne!(problem.by_flow(&Effort::default()), Outcome::GaveUp);
     }
 
     /// Shapes that take the same may still have their own rows.
@@ -148,9 +148,9 @@ proptest! {
                 .collect();
             problem.classes[at].rooms = rooms;
         }
-        let found = matches!(problem.by_flow(&Effort::default()), Search::Found(_));
+        let found = matches!(problem.by_flow(&Effort::default()), Outcome::Found(_));
         prop_assert_eq!(found, fits(&problem));
-        prop_assert_ne!(problem.by_flow(&Effort::default()), Search::GaveUp);
+        prop_assert_ne!(problem.by_flow(&Effort::default()), Outcome::GaveUp);
     }
 }
 
@@ -165,5 +165,5 @@ fn a_long_search_is_given_up() {
         let rooms: Slots = (0..8).map(|shape| problem.room(shape, &bounds)).collect();
         problem.classes.push(Class { bounds, rooms, rows: vec![row] });
     }
-    assert_eq!(problem.pack(&Effort::default()), Search::GaveUp);
+    assert_eq!(problem.pack(&Effort::default()), Outcome::GaveUp);
 }

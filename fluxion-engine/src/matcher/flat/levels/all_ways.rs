@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use crate::bits::Bits;
 use crate::matcher::candidates::Usable;
 use crate::matcher::flat::plain::place_plain;
-use crate::matcher::flat::request::{Search, SlotRequest};
+use crate::matcher::flat::request::{Outcome, SlotRequest};
 use crate::matcher::flat::rule::{Rule, Wanted, part_rows};
 use crate::matcher::flat::shape::Pick;
 
@@ -36,7 +36,7 @@ pub(super) fn all_ways(
     usable: &Usable,
     rules: &[&Rule<'_>],
     level: usize,
-) -> Option<Search> {
+) -> Option<Outcome> {
     let mut vectors: Vec<Counts> = vec![Vec::new()];
     let parts = moment.pools.levels.get(level).parts().len();
     for shape in &request.shapes {
@@ -63,12 +63,12 @@ pub(super) fn all_ways(
         let mut ways = Vec::new();
         for counts in &vectors {
             if !moment.pools.effort.take(1) {
-                return Some(Search::GaveUp);
+                return Some(Outcome::GaveUp);
             }
             match place_some(request, moment, &inside, counts) {
-                Search::Found(picks) => ways.push((counts.clone(), picks)),
-                Search::GaveUp => gave_up = true,
-                Search::Impossible => {}
+                Outcome::Found(picks) => ways.push((counts.clone(), picks)),
+                Outcome::GaveUp => gave_up = true,
+                Outcome::Impossible => {}
             }
         }
         places.push(Place { part, ways });
@@ -79,8 +79,8 @@ pub(super) fn all_ways(
         .into_iter()
         .filter_map(|leasts| combine(request, &places, rules, &eligible, &leasts));
     let best = found.min_by_key(|(cost, _)| *cost);
-    Some(best.map_or(if gave_up { Search::GaveUp } else { Search::Impossible }, |(_, picks)| {
-        Search::Found(picks)
+    Some(best.map_or(if gave_up { Outcome::GaveUp } else { Outcome::Impossible }, |(_, picks)| {
+        Outcome::Found(picks)
     }))
 }
 
@@ -143,10 +143,10 @@ fn place_some(
     moment: Moment<'_>,
     usable: &Usable,
     counts: &Counts,
-) -> Search {
+) -> Outcome {
     let some: Vec<usize> = (0..counts.len()).filter(|shape| counts[*shape] > 0).collect();
     if some.is_empty() {
-        return Search::Found(Vec::new());
+        return Outcome::Found(Vec::new());
     }
     let mut request = request.clone();
     request.rules.clear();
@@ -159,11 +159,11 @@ fn place_some(
         })
         .collect();
     match place_plain(&request, moment.free, &usable.of_shapes(&some), moment.order) {
-        Search::Found(mut picks) => {
+        Outcome::Found(mut picks) => {
             for pick in &mut picks {
                 pick.shape = some[pick.shape];
             }
-            Search::Found(picks)
+            Outcome::Found(picks)
         }
         not => not,
     }

@@ -7,7 +7,7 @@
 //! these. Where slots are to be even, parts with the fewest of them come first.
 
 use crate::matcher::candidates::Usable;
-use crate::matcher::flat::request::{Search, SlotRequest};
+use crate::matcher::flat::request::{Outcome, SlotRequest};
 use crate::matcher::flat::rule::{Rule, Wanted, part_rows};
 use crate::pools::Pools;
 
@@ -32,7 +32,7 @@ pub(super) fn choose_parts(
     request: &SlotRequest<'_>,
     moment: Moment<'_>,
     usable: &Usable,
-) -> Search {
+) -> Outcome {
     choose_from(request, moment, usable, 0, &mut Vec::new(), &mut TRIES_MAX.clone())
 }
 
@@ -43,7 +43,7 @@ fn choose_from(
     from: usize,
     chosen: &mut Vec<Choice>,
     tries: &mut usize,
-) -> Search {
+) -> Outcome {
     let wants_one = |at: &usize| match request.rules[*at].within {
         Wanted::One => true,
         Wanted::Fewest => moment.is_strict,
@@ -57,12 +57,12 @@ fn choose_from(
     }
     let rule = &request.rules[at];
     let Some(level) = rule.level.filter(|_| rule.wanted(&request.shapes) <= rule.most) else {
-        return Search::Impossible;
+        return Outcome::Impossible;
     };
     let is_first_slice =
         rule.is_slice && !chosen.iter().any(|choice| request.rules[choice.rule].is_slice);
     if is_first_slice && !may_be_even(request, moment, usable, at) {
-        return Search::Impossible;
+        return Outcome::Impossible;
     }
     let mut parts = by_tightness(request, moment, usable, rule, level);
     let bounds = bounds(request, moment.pools, usable, at);
@@ -74,7 +74,7 @@ fn choose_from(
             slots(part).map_or(0, |slots| slots - slots_under(request, bound, [at]))
         });
     }
-    let mut answer = Search::Impossible;
+    let mut answer = Outcome::Impossible;
     let mut nth = 0;
     while let Some(part) = parts.get(nth).copied() {
         let choice = Choice { rule: at, part };
@@ -89,7 +89,7 @@ fn choose_from(
             continue;
         }
         if *tries == 0 || moment.pools.effort.is_spent() {
-            return Search::GaveUp;
+            return Outcome::GaveUp;
         }
         *tries -= 1;
         let rows = part_rows(moment.pools, level, part);
@@ -106,9 +106,9 @@ fn choose_from(
         let further = choose_from(request, moment, &limited, at + 1, chosen, tries);
         chosen.pop();
         match further {
-            Search::Found(picks) => return Search::Found(picks),
-            Search::GaveUp => answer = Search::GaveUp,
-            Search::Impossible => {}
+            Outcome::Found(picks) => return Outcome::Found(picks),
+            Outcome::GaveUp => answer = Outcome::GaveUp,
+            Outcome::Impossible => {}
         }
         nth += 1;
         if nth == 1 {

@@ -34,7 +34,7 @@ use choice::choose_parts;
 use moment::Moment;
 
 use super::order::NodeOrder;
-use super::request::{Search, SlotRequest, Start};
+use super::request::{Outcome, SlotRequest, Start};
 use super::rule::Wanted;
 use crate::matcher::candidates::Usable;
 use crate::pools::{Free, Pools};
@@ -47,13 +47,13 @@ pub(super) fn place_in_parts(
     free: &Free<'_>,
     usable: &Usable,
     order: &NodeOrder<'_>,
-) -> Search {
+) -> Outcome {
     let mut moment = Moment { pools, start, free, order, is_strict: false };
     if request.rules.iter().any(|rule| rule.within == Wanted::Fewest) {
         // One part is the fewest.
         moment.is_strict = true;
-        if let Search::Found(picks) = choose_parts(request, moment, usable) {
-            return Search::Found(picks);
+        if let Outcome::Found(picks) = choose_parts(request, moment, usable) {
+            return Outcome::Found(picks);
         }
         moment.is_strict = false;
     }

@@ -8,7 +8,7 @@ use crate::matcher::candidates::Usable;
 use crate::matcher::flat::order::NodeOrder;
 use crate::matcher::flat::plain::place_plain;
 use crate::matcher::flat::quotas::Quotas;
-use crate::matcher::flat::request::{Search, SlotRequest};
+use crate::matcher::flat::request::{Outcome, SlotRequest};
 use crate::matcher::flat::rule::{Rule, Wanted, part_rows};
 use crate::matcher::flat::several::greedy;
 use crate::matcher::flat::shape::Pick;
@@ -23,7 +23,7 @@ use super::shares;
 /// By how many parts the fewest are looked for, where all ways are too many.
 const PREFIX_MAX: usize = 64;
 
-pub(super) fn share_out(request: &SlotRequest<'_>, moment: Moment<'_>, usable: &Usable) -> Search {
+pub(super) fn share_out(request: &SlotRequest<'_>, moment: Moment<'_>, usable: &Usable) -> Outcome {
     let is_bound =
         |rule: &&Rule<'_>| rule.has_bounds() || rule.within == Wanted::Fewest && !moment.is_strict;
     let rules: Vec<&Rule<'_>> = request.rules.iter().filter(is_bound).collect();
@@ -43,7 +43,7 @@ fn share_out_one(
     moment: Moment<'_>,
     usable: &Usable,
     rules: &[&Rule<'_>],
-) -> Search {
+) -> Outcome {
     let pools = moment.pools;
     let wanted = request.shapes[0].count;
     let most = rules.iter().map(|rule| rule.most).min().unwrap_or(u64::MAX);
@@ -61,12 +61,12 @@ fn share_out_one(
             let Some(shares) =
                 shares.filter(|shares| shares::is_even(shares.iter().copied(), skew))
             else {
-                return Search::Impossible;
+                return Outcome::Impossible;
             };
             parts.iter().zip(shares).for_each(|(part, share)| left[*part] = share);
         } else {
             let Some(fewest) = shares::fewest(&of_parts, wanted) else {
-                return Search::Impossible;
+                return Outcome::Impossible;
             };
             for at in fewest {
                 left[parts[at]] = of_parts[at];
@@ -83,7 +83,7 @@ fn share_out_one(
         moment.order,
         Taken::within(quotas),
     );
-    placed.map_or(Search::Impossible, Search::Found)
+    placed.map_or(Outcome::Impossible, Outcome::Found)
 }
 
 fn share_out_several(
@@ -92,19 +92,19 @@ fn share_out_several(
     usable: &Usable,
     rules: &[&Rule<'_>],
     level: Option<usize>,
-) -> Search {
+) -> Outcome {
     let may_fit = |rule: &&Rule<'_>| {
         let rooms = rooms_of(request, rule, moment, usable);
         rule.may_fit(&request.shapes, &rooms, &parts_within(rule, moment.pools, usable))
     };
     if !rules.iter().all(may_fit)
-        || place_plain(request, moment.free, usable, moment.order) == Search::Impossible
+        || place_plain(request, moment.free, usable, moment.order) == Outcome::Impossible
     {
-        return Search::Impossible;
+        return Outcome::Impossible;
     }
     let has_fewest = !moment.is_strict && rules.iter().any(|rule| rule.within == Wanted::Fewest);
     if !has_fewest && let Some(picks) = place_bounded(request, moment, usable, rules) {
-        return Search::Found(picks);
+        return Outcome::Found(picks);
     }
     if let Some(level) = level
         && let Some(answer) = all_ways(request, moment, usable, rules, level)
@@ -112,7 +112,7 @@ fn share_out_several(
         return answer;
     }
     let by_prefix = if has_fewest { place_on_few(request, moment, usable, rules) } else { None };
-    by_prefix.map_or(Search::GaveUp, Search::Found)
+    by_prefix.map_or(Outcome::GaveUp, Outcome::Found)
 }
 
 /// Greedily within the bounds.

@@ -6,7 +6,7 @@
 
 use crate::bits::Bits;
 use crate::matcher::candidates::Usable;
-use crate::matcher::flat::request::{Search, SlotRequest};
+use crate::matcher::flat::request::{Outcome, SlotRequest};
 use crate::matcher::flat::rule::{Rule, Wanted, part_rows};
 
 use super::moment::Moment;
@@ -22,7 +22,7 @@ pub(super) fn share_out_slices(
     moment: Moment<'_>,
     usable: &Usable,
     first: usize,
-) -> Option<Search> {
+) -> Option<Outcome> {
     let pools = moment.pools;
     let (slices, bound, skew) = even_slices(request, moment, first)?;
     let slice = &request.shapes[slices[0]];
@@ -40,7 +40,7 @@ pub(super) fn share_out_slices(
     let Some(shares) =
         shares.filter(|shares| shares::is_even(shares.iter().copied(), skew / slice.count))
     else {
-        return Some(Search::Impossible);
+        return Some(Outcome::Impossible);
     };
     let mut rows: Vec<Bits> =
         (0..request.shapes.len()).map(|shape| usable.wide_rows(shape)).collect();
@@ -56,7 +56,7 @@ pub(super) fn share_out_slices(
         moment,
         &usable.limited(&rows).with_width_of(usable, request.shapes.len()),
     );
-    matches!(found, Search::Found(_)).then_some(found)
+    matches!(found, Outcome::Found(_)).then_some(found)
 }
 
 /// The shapes of slices, if these are all that are left to choose a part, and the rule by which

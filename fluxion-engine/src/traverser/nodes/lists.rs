@@ -13,7 +13,7 @@
 use super::answer::Answer;
 use super::index::NodeIndex;
 use super::kept::{Costs, List};
-use super::plan::{Form, Plan};
+use super::plan::{Origin, Plan};
 use crate::graph::VertexId;
 use crate::traverser::choose::{Gathered, Group};
 use crate::traverser::walk::Walk;
@@ -24,7 +24,7 @@ const SAMPLES_MAX: usize = 4;
 /// Chooses as [`Walk::run`] does, from candidates that are kept.
 pub(crate) fn run(walk: &mut Walk<'_>, index: &NodeIndex, plan: &Plan) -> Answer {
     let scene = walk.scene();
-    if !scene.window.is_now || matches!(plan.form, Form::SlotsOfNodes(_)) {
+    if !scene.window.is_now || matches!(plan.origin, Origin::SlotsOfNodes(_)) {
         return Answer::Unsure;
     }
     if index.places().parents().iter().any(|parent| !is_reached(walk, *parent)) {
@@ -57,7 +57,7 @@ fn refresh(walk: &mut Walk<'_>, index: &NodeIndex, plan: &Plan, list: &mut List)
     let mut changed: Vec<(usize, Costs)> = Vec::with_capacity(looked.len());
     // Places in `changed` of nodes without jobs, no two alike.
     let mut samples: Vec<(VertexId, usize)> = Vec::new();
-    let below = matches!(plan.form, Form::Inside(_)) && !scene.policy.is_node_centric();
+    let below = matches!(plan.origin, Origin::Inside(_)) && !scene.policy.is_node_centric();
     for place in looked {
         let mut costs = Costs::new();
         let may = plan.may(index.rows().row(place), scene.window)

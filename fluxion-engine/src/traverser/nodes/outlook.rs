@@ -7,7 +7,7 @@
 use smallvec::SmallVec;
 
 use super::index::{EMPTIED, FIRST_TYPE, FREED, LATE_TYPE, NodeIndex, OPEN, UNTOUCHED};
-use super::plan::{Form, Plan};
+use super::plan::{Origin, Plan};
 use crate::graph::{Graph, VertexId};
 use crate::schedule::Schedule;
 use crate::traverser::request::Request;
@@ -31,17 +31,17 @@ struct NodeOutlook<'a> {
 /// hold too much: seen at the top of a tree, or by the room of the nodes that may serve.
 pub(crate) fn is_never(index: &NodeIndex, request: &Request, plan: &Plan) -> bool {
     let least = request.levels[request.top.start].count.min;
-    let wanted = match plan.form {
-        Form::Nodes | Form::Inside(_) => least,
-        Form::SlotsOfNodes(per_slot) => least.saturating_mul(per_slot),
+    let wanted = match plan.origin {
+        Origin::Nodes | Origin::Inside(_) => least,
+        Origin::SlotsOfNodes(per_slot) => least.saturating_mul(per_slot),
     };
     let (mut room, mut from) = (0_u64, 0);
     while room < wanted {
         let may = |late: &[i64]| plan.may_ever(late);
         let Some(place) = index.late().next(from, false, &may) else { return true };
-        let here = match plan.form {
-            Form::Inside(_) => plan.room(&index.late().row(place)[LATE_TYPE..]),
-            Form::Nodes | Form::SlotsOfNodes(_) => 1,
+        let here = match plan.origin {
+            Origin::Inside(_) => plan.room(&index.late().row(place)[LATE_TYPE..]),
+            Origin::Nodes | Origin::SlotsOfNodes(_) => 1,
         };
         room = room.saturating_add(here);
         from = place + 1;
@@ -59,11 +59,11 @@ pub(crate) fn hopeless_before(
     plan: &Plan,
 ) -> i64 {
     let least = request.levels[request.top.start].count.min;
-    let wanted = match plan.form {
-        Form::Nodes => least,
-        Form::SlotsOfNodes(per_slot) => least.saturating_mul(per_slot),
+    let wanted = match plan.origin {
+        Origin::Nodes => least,
+        Origin::SlotsOfNodes(per_slot) => least.saturating_mul(per_slot),
         // A node may have room for all of them.
-        Form::Inside(_) => least.min(1),
+        Origin::Inside(_) => least.min(1),
     };
     let Some(nth) = wanted.checked_sub(1) else { return i64::MIN };
     let nth = usize::try_from(nth).unwrap_or(usize::MAX);

@@ -15,14 +15,14 @@ pub(crate) struct Plan {
     pub(super) needs: SmallVec<[(usize, i64); 4]>,
     /// Whether it must be the only one on the node.
     pub(super) open: i64,
-    pub(super) form: Form,
+    pub(super) origin: Origin,
     /// How many candidates can be chosen at most.
     pub(super) target: u64,
 }
 
-/// Where candidates come from.
+/// The origin of candidates.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum Origin {
     /// They are nodes.
     Nodes,
     /// They are nodes, packed into slots above them; this number per slot.
@@ -48,8 +48,12 @@ impl Plan {
                 return None;
             }
         }
-        let mut plan =
-            Plan { needs: SmallVec::new(), open: SHARED, form: Form::Nodes, target: top.count.max };
+        let mut plan = Plan {
+            needs: SmallVec::new(),
+            open: SHARED,
+            origin: Origin::Nodes,
+            target: top.count.max,
+        };
         let exclusive = top.exclusive == Some(true);
         match top.kind {
             TypeId::NODE => {
@@ -62,7 +66,7 @@ impl Plan {
                     let per_slot = fixed(node)?;
                     plan.of_node(index, request, node, true)?;
                     plan.target = top.count.max.checked_mul(per_slot)?;
-                    plan.form = Form::SlotsOfNodes(per_slot);
+                    plan.origin = Origin::SlotsOfNodes(per_slot);
                 }
                 parts => {
                     let mut terms = SmallVec::new();
@@ -71,7 +75,7 @@ impl Plan {
                         terms.push((column, fixed(part)?.div_ceil(size)));
                     }
                     plan.need(index, request, &top.with, 1, true)?;
-                    plan.form = Form::Inside(terms);
+                    plan.origin = Origin::Inside(terms);
                 }
             },
             kind => {
@@ -80,7 +84,7 @@ impl Plan {
                     plan.needs.push((column, 1));
                 }
                 plan.need(index, request, &top.with, 1, exclusive)?;
-                plan.form = Form::Inside(SmallVec::from_slice(&[(column, 1)]));
+                plan.origin = Origin::Inside(SmallVec::from_slice(&[(column, 1)]));
             }
         }
         Some(plan)
@@ -132,7 +136,7 @@ impl Plan {
 
     /// What all nodes lie directly below, where a slot has no parts that do.
     pub(crate) fn barren(&self, index: &NodeIndex) -> Option<VertexId> {
-        index.places().parent().filter(|_| matches!(self.form, Form::Inside(_)))
+        index.places().parent().filter(|_| matches!(self.origin, Origin::Inside(_)))
     }
 
     /// Whether a node with this row, or one of several with these maxima, may serve.
@@ -168,7 +172,7 @@ impl Plan {
     pub(crate) fn is_ordered(&self, policy: Policy) -> bool {
         matches!(policy.order(), Order::Ascending | Order::Descending)
             && !policy.stops_early()
-            && (policy.is_node_centric() || !matches!(self.form, Form::Inside(_)))
+            && (policy.is_node_centric() || !matches!(self.origin, Origin::Inside(_)))
     }
 }
 

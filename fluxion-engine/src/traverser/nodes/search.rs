@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::answer::Answer;
 use super::index::NodeIndex;
-use super::plan::{Form, Plan};
+use super::plan::{Origin, Plan};
 use crate::bits::Bits;
 use crate::graph::{TypeId, VertexId};
 use crate::policy::Order;
@@ -115,7 +115,7 @@ impl<'a> Scan<'a> {
         let Scene { graph, policy, request, .. } = self.scene;
         let node = self.index.node(place);
         let factor = i128::from(policy.factor(graph, node)?);
-        let Form::Inside(terms) = &self.plan.form else {
+        let Origin::Inside(terms) = &self.plan.origin else {
             let score = i128::from(graph.id(node)) + 2;
             return Some(if self.down { -score } else { score });
         };
@@ -168,8 +168,8 @@ pub(crate) fn run(walk: &mut Walk<'_>, index: &NodeIndex, plan: &Plan, any: bool
     let Scene { request, policy, .. } = scene;
     let down = policy.order() == Order::Descending;
     let top = request.top.clone();
-    let kind = match plan.form {
-        Form::SlotsOfNodes(_) => TypeId::NODE,
+    let kind = match plan.origin {
+        Origin::SlotsOfNodes(_) => TypeId::NODE,
         _ => request.levels[top.start].kind,
     };
     let size = usize::try_from(plan.target).unwrap_or(usize::MAX);
@@ -193,8 +193,8 @@ pub(crate) fn run(walk: &mut Walk<'_>, index: &NodeIndex, plan: &Plan, any: bool
             continue;
         }
         let before = gathered.get(kind).len();
-        let _ = match plan.form {
-            Form::SlotsOfNodes(_) => {
+        let _ = match plan.origin {
+            Origin::SlotsOfNodes(_) => {
                 let parts = request.levels[top.start].with.clone();
                 walk.offer(node, &parts, false, true, 0, &mut gathered)
             }
@@ -221,7 +221,7 @@ pub(crate) fn run(walk: &mut Walk<'_>, index: &NodeIndex, plan: &Plan, any: bool
         return Answer::Unsure;
     }
     let mut found = gathered;
-    if let Form::SlotsOfNodes(_) = plan.form {
+    if let Origin::SlotsOfNodes(_) = plan.origin {
         let Some(parent) = index.places().parent() else { return Answer::Unsure };
         let inside = std::mem::take(&mut found);
         walk.pack(parent, top.start, 0, inside, &mut found);

@@ -4,15 +4,15 @@
 //! down for each pool and once more for the mean. A pool that is used beyond its size counts as
 //! full. Pools of size 0 of which nothing is used do not count; a node without pools has 0.
 //!
-//! For the present the fills are kept from match to match, and so is the order of all rows by them
-//! ([`Order`]), once it was needed: a change of a row is noted, and the row moves to its
-//! new place when the next match wants the order. Where an eighth of all rows has changed the order
-//! is rebuilt. For other moments a fill is worked out when it is needed.
+//! For the present the fills are kept from match to match, and so is the sequence of all rows by
+//! them ([`Sequence`]), once it was needed: a change of a row is noted, and the row moves to its
+//! new place when the next match wants the sequence. Where an eighth of all rows has changed, the
+//! sequence is rebuilt. For other moments a fill is worked out when it is needed.
 
 use std::cell::{Ref, RefCell};
 
 use super::by_node::ByNode;
-use super::order::{Cursor, Key, Order};
+use super::sequence::{Cursor, Key, Sequence};
 use super::tenancy::Tenancy;
 use super::timeline::Timelines;
 use crate::policy::ByFill;
@@ -24,19 +24,19 @@ use crate::vertex::TypeId;
 pub(crate) const FULL: u32 = 1_000_000_000;
 /// Below this many units, a multiplication by [`FULL`] fits 64 bits.
 const FEW_UNITS: u128 = 1 << 34;
-/// Stands for a row that is in no order.
+/// Stands for a row that is in no sequence.
 const ABSENT: u32 = u32::MAX;
 
 /// Units of types.
 pub(crate) type Units = smallvec::SmallVec<[(TypeId, u128); 4]>;
 
-/// Fills and orders of the present.
+/// Fills and sequences of the present.
 #[derive(Debug, Default)]
 struct Kept {
-    /// By row; empty where there is no order.
+    /// By row; empty where there is no sequence.
     fills: Vec<u32>,
     /// One for each [`ByFill`], if it was needed.
-    orders: [Option<Order>; 2],
+    sequences: [Option<Sequence>; 2],
     /// Ranks of which something has changed since.
     changed: Vec<u32>,
 }
@@ -74,14 +74,16 @@ impl ByFill {
 
 impl Kept {
     fn is_used(&self) -> bool {
-        self.orders.iter().any(Option::is_some)
+        self.sequences.iter().any(Option::is_some)
     }
 
-    /// Applies a change to each order that there is.
-    fn each(&mut self, mut change: impl FnMut(ByFill, &mut Order)) {
-        for (by, order) in [ByFill::Fullest, ByFill::Emptiest].into_iter().zip(&mut self.orders) {
-            if let Some(order) = order {
-                change(by, order);
+    /// Applies a change to each sequence that there is.
+    fn each(&mut self, mut change: impl FnMut(ByFill, &mut Sequence)) {
+        for (by, sequence) in
+            [ByFill::Fullest, ByFill::Emptiest].into_iter().zip(&mut self.sequences)
+        {
+            if let Some(sequence) = sequence {
+                change(by, sequence);
             }
         }
     }
@@ -110,7 +112,7 @@ impl Fills {
         }
     }
 
-    /// Takes a row, which is still there, out of the orders.
+    /// Takes a row, which is still there, out of the sequences.
     pub(super) fn remove_row(&mut self, by_node: &ByNode, timelines: &Timelines, row: usize) {
         let kept = self.0.get_mut();
         if !kept.is_used() {
@@ -121,7 +123,7 @@ impl Fills {
             let raise = |key: Key, row: &mut [i64], lasting: bool| {
                 raise((by_node, timelines), key, row, lasting);
             };
-            kept.each(|by, order| order.remove(by.key(fill, rank), raise));
+            kept.each(|by, sequence| sequence.remove(by.key(fill, rank), raise));
         }
     }
 
@@ -138,19 +140,19 @@ impl Fills {
         when: When,
         tenancy: Tenancy,
     ) -> Ranked<'a> {
-        // The order that is kept passes over rows that have too little for slots that share.
+        // The sequence that is kept passes over rows that have too little for slots that share.
         let is_now = tenancy == Tenancy::Shared
             && matches!(when, When::Window { from, .. } if from == by_node.now());
         let lasting = is_now && by_node.has_to_last(when);
         let kept = is_now.then(|| {
-            self.refresh_order((by_node, timelines), by, lasting);
+            self.refresh_sequence((by_node, timelines), by, lasting);
             self.0.borrow()
         });
         Ranked { by_node, by, when, kept, lasting }
     }
 
-    /// Brings an order of the present up to date, or makes it; `lasting`: also in what lasts.
-    fn refresh_order(
+    /// Brings a sequence of the present up to date, or makes it; `lasting`: also in what lasts.
+    fn refresh_sequence(
         &self,
         (by_node, timelines): (&ByNode, &Timelines),
         by: ByFill,
@@ -158,10 +160,10 @@ impl Fills {
     ) {
         let mut kept = self.0.borrow_mut();
         let (kept, nodes) = (&mut *kept, by_node.nodes());
-        let is_there = |order: &Option<Order>| {
-            order.as_ref().is_some_and(|order| !lasting || order.has_lasting())
+        let is_there = |sequence: &Option<Sequence>| {
+            sequence.as_ref().is_some_and(|sequence| !lasting || sequence.has_lasting())
         };
-        if is_there(&kept.orders[by as usize]) && kept.changed.is_empty() {
+        if is_there(&kept.sequences[by as usize]) && kept.changed.is_empty() {
             return;
         }
         let now = When::Window { from: by_node.now(), to: by_node.now() };
@@ -181,15 +183,15 @@ impl Fills {
             let after = fill(by_node, row, now, &[]);
             let before = std::mem::replace(&mut kept.fills[row], after);
             if !anew {
-                kept.each(|by, order| {
+                kept.each(|by, sequence| {
                     if before == after {
-                        order.touch(by.key(after, rank), raise);
+                        sequence.touch(by.key(after, rank), raise);
                         return;
                     }
                     if before != ABSENT {
-                        order.remove(by.key(before, rank), raise);
+                        sequence.remove(by.key(before, rank), raise);
                     }
-                    order.insert(by.key(after, rank), raise);
+                    sequence.insert(by.key(after, rank), raise);
                 });
             }
         }
@@ -200,21 +202,21 @@ impl Fills {
                 .zip(&kept.fills)
                 .map(|(rank, fill)| by.key(*fill, *rank))
                 .collect();
-            Order::new(by_node.columns().len().max(1), keys, raise)
+            Sequence::new(by_node.columns().len().max(1), keys, raise)
         };
-        let mut orders = std::mem::take(&mut kept.orders);
-        for (at, order) in [ByFill::Fullest, ByFill::Emptiest].into_iter().zip(&mut orders) {
-            if order.is_some() && anew || order.is_none() && at == by {
-                *order = Some(all(at));
+        let mut sequences = std::mem::take(&mut kept.sequences);
+        for (at, sequence) in [ByFill::Fullest, ByFill::Emptiest].into_iter().zip(&mut sequences) {
+            if sequence.is_some() && anew || sequence.is_none() && at == by {
+                *sequence = Some(all(at));
             }
         }
-        for (at, order) in [ByFill::Fullest, ByFill::Emptiest].into_iter().zip(&mut orders) {
-            if let Some(order) = order {
-                let keep = lasting && at == by || order.has_lasting() && by_node.plans();
-                order.keep_lasting(keep, raise);
+        for (at, sequence) in [ByFill::Fullest, ByFill::Emptiest].into_iter().zip(&mut sequences) {
+            if let Some(sequence) = sequence {
+                let keep = lasting && at == by || sequence.has_lasting() && by_node.plans();
+                sequence.keep_lasting(keep, raise);
             }
         }
-        kept.orders = orders;
+        kept.sequences = sequences;
     }
 }
 
@@ -239,7 +241,7 @@ fn fill(by_node: &ByNode, row: usize, when: When, more: &[(TypeId, u128)]) -> u3
 /// Raises each number to the free units of a node, now or for ever.
 fn raise((by_node, timelines): (&ByNode, &Timelines), key: Key, row: &mut [i64], lasting: bool) {
     let Some(at) = by_node.nodes().position(key.rank()) else {
-        return contradiction("a rank that is gone is in an order");
+        return contradiction("a rank that is gone is in a sequence");
     };
     for (place, (most, column)) in row.iter_mut().zip(by_node.columns().iter()).enumerate() {
         let now = column.free()[at];
@@ -275,19 +277,19 @@ impl Ranked<'_> {
         self.by_node.nodes().position(key.rank())
     }
 
-    /// The beginning of the order, if it is kept for this moment.
+    /// The beginning of the sequence, if it is kept for this moment.
     pub(crate) fn start(&self) -> Option<Cursor> {
         self.kept.as_ref().map(|_| Cursor::default())
     }
 
-    /// The next key of the order that is kept, without most of those that have less free than is
+    /// The next key of the sequence that is kept, without most of those that have less free than is
     /// needed.
     pub(crate) fn next(&self, cursor: &mut Cursor, needs: &[(usize, i64)]) -> Option<Key> {
-        let order = self.kept.as_ref()?.orders[self.by as usize].as_ref()?;
+        let sequence = self.kept.as_ref()?.sequences[self.by as usize].as_ref()?;
         let may = |row: &[i64]| {
             needs.iter().all(|(at, units)| row.get(*at).is_some_and(|most| most >= units))
         };
-        order.next(cursor, self.lasting, &may)
+        sequence.next(cursor, self.lasting, &may)
     }
 
     /// Units of a type in the form that [`Ranked::next`] takes.

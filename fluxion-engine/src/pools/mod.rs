@@ -22,8 +22,8 @@ mod free;
 mod gains;
 pub(crate) mod levels;
 mod nodes;
-mod order;
 mod outlook;
+mod sequence;
 mod slots;
 mod tenancy;
 mod timeline;
@@ -37,8 +37,8 @@ pub use claim::{Amounts, PoolUse, SlotShape};
 pub(crate) use claim::{COUNT_MAX, Claim, Lot};
 pub(crate) use fill::{FULL, Ranked, Units};
 pub(crate) use free::Free;
-pub(crate) use order::{Cursor, Key};
 pub(crate) use outlook::Sought;
+pub(crate) use sequence::{Cursor, Key};
 pub(crate) use slots::Slots;
 pub use tenancy::Tenancy;
 
@@ -179,8 +179,8 @@ impl Pools {
     fn changed(&mut self, row: usize) {
         let width = self.by_node.columns().len();
         if self.width != width {
-            // Rows of the orders and of the maxima have a number per column, and so has each step
-            // of a timeline.
+            // Rows of the sequences and of the maxima have a number per column, and so has each
+            // step of a timeline.
             self.width = width;
             self.levels.forget();
             self.fills.forget();

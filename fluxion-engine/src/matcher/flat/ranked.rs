@@ -258,7 +258,7 @@ impl Untouched {
             *looks -= 1;
             let key = filling.ranked.next(cursor, &self.needs)?;
             self.last = Some(key);
-            // The order has the rows of all tiers.
+            // The sequence has the rows of all tiers.
             let Some(row) = filling.ranked.row(key).filter(|row| tier.contains(*row)) else {
                 continue;
             };

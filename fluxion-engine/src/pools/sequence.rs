@@ -18,7 +18,7 @@ const BLOCK_MIN: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key(u64);
 
-/// A place in an [`Order`]; valid as long as nothing moves.
+/// A place in an [`Sequence`]; valid as long as nothing moves.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Cursor {
     block: usize,
@@ -27,9 +27,9 @@ pub(crate) struct Cursor {
     inside: bool,
 }
 
-/// Keys in order.
+/// Keys in their order.
 #[derive(Debug, Default)]
-pub(super) struct Order {
+pub(super) struct Sequence {
     /// Never empty ones.
     blocks: Vec<Vec<Key>>,
     /// A row for each block: the most that its nodes have free now.
@@ -50,7 +50,7 @@ impl Key {
     }
 }
 
-impl Order {
+impl Sequence {
     /// These keys. `raise` raises each number of a row to the free units of a node, now or, if it
     /// says so, for ever; rows have `width` numbers.
     pub(super) fn new(
@@ -60,9 +60,9 @@ impl Order {
     ) -> Self {
         keys.sort_unstable();
         let blocks: Vec<Vec<Key>> = keys.chunks(BLOCK_MAX / 2).map(<[Key]>::to_vec).collect();
-        let mut order = Order { blocks, maxima: Tree::default(), lasting: None, width };
-        order.maxima = order.tree(&raise, false);
-        order
+        let mut sequence = Sequence { blocks, maxima: Tree::default(), lasting: None, width };
+        sequence.maxima = sequence.tree(&raise, false);
+        sequence
     }
 
     fn tree(&self, raise: &impl Fn(Key, &mut [i64], bool), lasting: bool) -> Tree {
@@ -89,7 +89,7 @@ impl Order {
     pub(super) fn insert(&mut self, key: Key, raise: impl Fn(Key, &mut [i64], bool)) {
         if self.blocks.is_empty() {
             let keep = self.has_lasting();
-            *self = Order::new(self.width, vec![key], &raise);
+            *self = Sequence::new(self.width, vec![key], &raise);
             self.keep_lasting(keep, raise);
             return;
         }
@@ -117,7 +117,7 @@ impl Order {
     pub(super) fn remove(&mut self, key: Key, raise: impl Fn(Key, &mut [i64], bool)) {
         let at = self.block_of(key);
         let Some(Ok(place)) = self.blocks.get(at).map(|block| block.binary_search(&key)) else {
-            return contradiction("a key that is removed is not in the order");
+            return contradiction("a key that is removed is not in the sequence");
         };
         self.blocks[at].remove(place);
         let length = self.blocks[at].len();
@@ -233,29 +233,29 @@ mod tests {
                 row[0] = row[0].max(known.get(&key.rank()).map_or(0, |(_, free)| *free / part));
             };
             let keys = known.iter().map(|(rank, (cost, _))| Key::new(*cost, *rank)).collect();
-            let mut order = Order::new(1, keys, |key, row, lasting| raise(&known, key, row, lasting));
-            order.keep_lasting(true, |key, row, lasting| raise(&known, key, row, lasting));
+            let mut sequence = Sequence::new(1, keys, |key, row, lasting| raise(&known, key, row, lasting));
+            sequence.keep_lasting(true, |key, row, lasting| raise(&known, key, row, lasting));
             for (rank, to) in moves {
                 let before = known.remove(&rank);
                 match (before, to) {
                     (Some((cost, _)), Some((same, free))) if cost == same => {
                         known.insert(rank, (cost, free));
-                        order.touch(Key::new(cost, rank), |key, row, lasting| raise(&known, key, row, lasting));
+                        sequence.touch(Key::new(cost, rank), |key, row, lasting| raise(&known, key, row, lasting));
                         continue;
                     }
-                    (Some((cost, _)), _) => order.remove(Key::new(cost, rank), |key, row, lasting| raise(&known, key, row, lasting)),
+                    (Some((cost, _)), _) => sequence.remove(Key::new(cost, rank), |key, row, lasting| raise(&known, key, row, lasting)),
                     (None, _) => {}
                 }
                 if let Some((cost, free)) = to {
                     known.insert(rank, (cost, free));
-                    order.insert(Key::new(cost, rank), |key, row, lasting| raise(&known, key, row, lasting));
+                    sequence.insert(Key::new(cost, rank), |key, row, lasting| raise(&known, key, row, lasting));
                 }
             }
             let mut expected: Vec<Key> = known.iter().map(|(rank, (cost, _))| Key::new(*cost, *rank)).collect();
             expected.sort_unstable();
             for (lasting, part) in [(false, 1), (true, 2)] {
                 let mut cursor = Cursor::default();
-                let next = || order.next(&mut cursor, lasting, &|row: &[i64]| row[0] >= need);
+                let next = || sequence.next(&mut cursor, lasting, &|row: &[i64]| row[0] >= need);
                 let found: Vec<Key> = std::iter::from_fn(next).collect();
                 let has = |key: &&Key| known[&key.rank()].1 / part >= need;
                 prop_assert!(found.is_sorted());

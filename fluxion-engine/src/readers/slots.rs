@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 use crate::Error;
 use crate::limits::R_BYTES_MAX;
 use crate::time::End;
-use crate::tree::without_mark;
+use crate::tree::{Name, without_mark};
 
 /// Slots of one shape, as R has them in `attributes.system.fluxion.slots`.
 #[derive(Deserialize)]
@@ -85,7 +85,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for UnitsByType<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut amounts: Vec<(Cow<'de, str>, u64)> = Vec::new();
-                while let Some(Text(kind)) = map.next_key()? {
+                while let Some(Name(kind)) = map.next_key()? {
                     let amount = map.next_value()?;
                     match amounts.iter_mut().find(|(known, _)| *known == kind) {
                         Some((_, known)) => *known = amount,
@@ -99,10 +99,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for UnitsByType<'a> {
         deserializer.deserialize_map(Amounts)
     }
 }
-
-/// A text that is borrowed if it stands in the JSON as it is.
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// When slots are given back: a second, "eventually" or "never".
 pub(crate) struct EndText(pub(crate) End);

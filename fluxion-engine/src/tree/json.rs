@@ -68,7 +68,7 @@ impl<'de> Visitor<'de> for Values {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Node<'de>, A::Error> {
         let mut map: Vec<(Cow<'de, str>, Node<'de>)> = Vec::new();
-        while let Some(Key(key)) = fields.next_key()? {
+        while let Some(Name(key)) = fields.next_key()? {
             // Mappings of a jobspec have a handful of keys.
             if map.iter().any(|(known, _)| *known == key) {
                 return Err(A::Error::custom(format_args!("{key:?} is there twice")));
@@ -83,27 +83,30 @@ fn of(content: Content<'_>) -> Node<'_> {
     Node { line: 0, content }
 }
 
-/// A key, borrowed where it has no escapes.
-struct Key<'a>(Cow<'a, str>);
+/// The name of a member of an object, borrowed where it has no escapes.
+#[derive(Deserialize)]
+pub(crate) struct Name<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl<'de> Visitor<'de> for Text {
-            type Value = Cow<'de, str>;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a key")
-            }
-
-            fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Self::Value, E> {
-                Ok(Cow::Borrowed(value))
-            }
-
-            fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
-                Ok(Cow::Owned(value.to_owned()))
-            }
+    #[test]
+    fn names_are_borrowed_where_they_have_no_escapes() {
+        for (text, name, is_borrowed) in
+            [(r#""cpu""#, "cpu", true), (r#""""#, "", true), (r#""c\u0070\"u""#, "cp\"u", false)]
+        {
+            let Name(read) = serde_json::from_str(text).unwrap();
+            assert_eq!((&*read, matches!(read, Cow::Borrowed(_))), (name, is_borrowed));
         }
-        deserializer.deserialize_str(Text).map(Key)
+        for text in ["1", "null", "[]"] {
+            assert!(serde_json::from_str::<Name<'_>>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_with_escapes_is_the_same_as_one_without() {
+        let error = read(r#"{"cpu": 1, "c\u0070u": 2}"#).unwrap_err();
+        assert!(error.text.contains("\"cpu\" is there twice"), "{error}");
     }
 }

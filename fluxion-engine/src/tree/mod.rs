@@ -9,6 +9,7 @@ mod json;
 mod node;
 mod yaml;
 
+pub(crate) use json::Name;
 pub(crate) use node::{Node, wrong};
 
 use crate::Error;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::limits::CONSTRAINT_DEPTH_MAX;
-use crate::tree::{Node, wrong};
+use crate::tree::{Value, wrong};
 use crate::{Error, hostlist, idset};
 
 /// A condition on a node.
@@ -40,7 +40,7 @@ pub(crate) struct Subject<'a> {
 }
 
 impl Constraint {
-    pub(crate) fn read(value: &Node<'_>) -> Result<Self, Error> {
+    pub(crate) fn read(value: &Value<'_>) -> Result<Self, Error> {
         read(value, 0, &mut hostlist::Budget::default())
     }
 
@@ -64,7 +64,11 @@ fn holds(ranges: &[(u32, u32)], rank: u32) -> bool {
     ranges.get(at).is_some_and(|(first, _)| *first <= rank)
 }
 
-fn read(value: &Node<'_>, depth: usize, hosts: &mut hostlist::Budget) -> Result<Constraint, Error> {
+fn read(
+    value: &Value<'_>,
+    depth: usize,
+    hosts: &mut hostlist::Budget,
+) -> Result<Constraint, Error> {
     let wrong = |what: &str| wrong(value, "attributes.system.constraints", what);
     if depth == CONSTRAINT_DEPTH_MAX.max {
         return Err(wrong(&format!("more than {CONSTRAINT_DEPTH_MAX}")));
@@ -83,7 +87,7 @@ fn read(value: &Node<'_>, depth: usize, hosts: &mut hostlist::Budget) -> Result<
             .collect::<Option<Vec<_>>>();
         texts.ok_or_else(|| wrong(&format!("{operator}: holds something else than strings")))
     };
-    let at = |operand: &Node<'_>, error: Error| {
+    let at = |operand: &Value<'_>, error: Error| {
         crate::tree::wrong(
             operand,
             "attributes.system.constraints",
@@ -100,7 +104,7 @@ fn read(value: &Node<'_>, depth: usize, hosts: &mut hostlist::Budget) -> Result<
         "properties" => {
             // A plain scalar of YAML may be meant as a number or a truth value: a name is written
             // in quotes.
-            let texts = operands.iter().map(Node::quoted).collect::<Option<Vec<_>>>();
+            let texts = operands.iter().map(Value::quoted).collect::<Option<Vec<_>>>();
             let texts = texts
                 .ok_or_else(|| wrong("properties: holds something else than strings in quotes"))?;
             Constraint::Properties(texts.into_iter().map(property).collect::<Result<_, _>>()?)
@@ -159,7 +163,7 @@ mod tests {
     use super::*;
 
     fn admits(text: &str, name: &str, rank: u32, properties: &[&str]) -> bool {
-        let constraint = Constraint::read(&Node::read(text).unwrap()).unwrap();
+        let constraint = Constraint::read(&Value::read(text).unwrap()).unwrap();
         let properties: Vec<_> =
             properties.iter().map(|name| (Box::from(*name), Box::from(""))).collect();
         constraint.admits(&Subject { name: name.into(), rank: Some(rank), properties: &properties })
@@ -191,10 +195,10 @@ mod tests {
             ("hostlist: n[0-2]\n", "attributes.system.constraints: hostlist: not a list (line 1)"),
             ("ranks:\n- 0-\n", "(line 2)"),
         ] {
-            let error = Constraint::read(&Node::read(text).unwrap()).unwrap_err();
+            let error = Constraint::read(&Value::read(text).unwrap()).unwrap_err();
             assert!(error.text.contains(says), "{error}");
         }
-        let error = Node::read("hostlist: [n[0-2], x]\n").unwrap_err();
+        let error = Value::read("hostlist: [n[0-2], x]\n").unwrap_err();
         assert!(error.text.contains("line 1"), "{error}");
     }
 
@@ -212,7 +216,7 @@ mod tests {
             r#"{"hostlist":["n[0-599999]","m[0-599999]"]}"#,
             r#"{"or":[{"hostlist":["n[0-599999]"]},{"hostlist":["m[0-599999]"]}]}"#,
         ] {
-            assert!(Constraint::read(&Node::read(wrong).unwrap()).is_err(), "{wrong}");
+            assert!(Constraint::read(&Value::read(wrong).unwrap()).is_err(), "{wrong}");
         }
     }
 }

@@ -9,13 +9,13 @@ use super::{
 use crate::limits::JOBSPEC_DEPTH_MAX;
 use crate::policy::Policy;
 use crate::pools::Tenancy;
-use crate::tree::{Node, wrong};
+use crate::tree::{Value, wrong};
 use crate::{Error, idset};
 
 /// The longest duration: the width of Fluxion's graph window, 100 years.
 const DURATION_SECONDS_MAX: f64 = 3_153_600_000.0;
 
-type Fields<'a> = [(Cow<'a, str>, Node<'a>)];
+type Fields<'a> = [(Cow<'a, str>, Value<'a>)];
 
 impl Jobspec {
     /// Reads a jobspec in JSON or YAML.
@@ -25,7 +25,7 @@ impl Jobspec {
 }
 
 fn jobspec(text: &str) -> Result<Jobspec, Error> {
-    let document = Node::read(text)?;
+    let document = Value::read(text)?;
     let top = map(&document, "jobspec")?;
     only(top, "jobspec", &["version", "resources", "tasks", "attributes"])?;
     let version = require(&document, top, "jobspec", "version")?;
@@ -49,12 +49,12 @@ fn jobspec(text: &str) -> Result<Jobspec, Error> {
     Ok(all)
 }
 
-fn resources(value: &Node<'_>, at: Arguments<'_>, depth: usize) -> Result<Vec<Resource>, Error> {
+fn resources(value: &Value<'_>, at: Arguments<'_>, depth: usize) -> Result<Vec<Resource>, Error> {
     let each = |(index, value)| resource(value, format_args!("{at}[{index}]"), depth);
     list(value, at)?.iter().enumerate().map(each).collect()
 }
 
-fn resource(value: &Node<'_>, at: Arguments<'_>, depth: usize) -> Result<Resource, Error> {
+fn resource(value: &Value<'_>, at: Arguments<'_>, depth: usize) -> Result<Resource, Error> {
     if depth == JOBSPEC_DEPTH_MAX.max {
         return Err(wrong(value, at, format_args!("more than {JOBSPEC_DEPTH_MAX}")));
     }
@@ -82,7 +82,7 @@ fn resource(value: &Node<'_>, at: Arguments<'_>, depth: usize) -> Result<Resourc
     Ok(Resource { kind: kind.into(), count, exclusive, label: label.map(Into::into), with })
 }
 
-fn count(value: &Node<'_>, at: Arguments<'_>) -> Result<Count, Error> {
+fn count(value: &Value<'_>, at: Arguments<'_>) -> Result<Count, Error> {
     if value.is_scalar() {
         let count = value.unsigned();
         return count
@@ -123,7 +123,7 @@ fn count(value: &Node<'_>, at: Arguments<'_>) -> Result<Count, Error> {
     Ok(Count { min, max, growth })
 }
 
-fn tasks(value: &Node<'_>) -> Result<(), Error> {
+fn tasks(value: &Value<'_>) -> Result<(), Error> {
     for (index, task) in list(value, "tasks")?.iter().enumerate() {
         let at = format_args!("tasks[{index}]");
         let fields = map(task, at)?;
@@ -158,7 +158,7 @@ fn tasks(value: &Node<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-fn attributes(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
+fn attributes(value: &Value<'_>, into: &mut Jobspec) -> Result<(), Error> {
     if value.is_null() {
         return Ok(());
     }
@@ -193,7 +193,7 @@ fn attributes(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     clippy::cast_sign_loss,
     reason = "checked to lie in 0..=100 years"
 )]
-fn hold(value: &Node<'_>, at: impl Display) -> Result<Hold, Error> {
+fn hold(value: &Value<'_>, at: impl Display) -> Result<Hold, Error> {
     let seconds = value.float().ok_or_else(|| wrong(value, at, "not a number"))?;
     if !(0.0..=DURATION_SECONDS_MAX).contains(&seconds) {
         return Ok(Hold::Refused);
@@ -201,7 +201,7 @@ fn hold(value: &Node<'_>, at: impl Display) -> Result<Hold, Error> {
     Ok(if seconds == 0.0 { Hold::Endless } else { Hold::Seconds(seconds.ceil() as u64) })
 }
 
-fn read_extras(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
+fn read_extras(value: &Value<'_>, into: &mut Jobspec) -> Result<(), Error> {
     const AT: &str = "attributes.system.fluxion";
     let fields = map(value, AT)?;
     let known = [
@@ -258,7 +258,7 @@ fn read_extras(value: &Node<'_>, into: &mut Jobspec) -> Result<(), Error> {
     Ok(())
 }
 
-fn read_tenancy(value: &Node<'_>, fields: &Fields<'_>, at: &str) -> Result<Tenancy, Error> {
+fn read_tenancy(value: &Value<'_>, fields: &Fields<'_>, at: &str) -> Result<Tenancy, Error> {
     let tenant = match get(fields, "tenant").map(|tenant| (tenant, tenant.unsigned())) {
         None => None,
         Some((tenant, None)) => return Err(wrong(tenant, at, "tenant: not an unsigned number")),
@@ -270,7 +270,7 @@ fn read_tenancy(value: &Node<'_>, fields: &Fields<'_>, at: &str) -> Result<Tenan
         .ok_or_else(|| wrong(value, at, "tenant and guest exclude each other"))
 }
 
-fn read_slots(value: &Node<'_>) -> Result<SlotExtras, Error> {
+fn read_slots(value: &Value<'_>) -> Result<SlotExtras, Error> {
     const AT: &str = "attributes.system.fluxion.slots";
     let fields = map(value, AT)?;
     only(fields, AT, &["label", "ranks", "prefer", "counted", "duration", "end"])?;
@@ -298,7 +298,7 @@ fn read_ranks(fields: &Fields<'_>, name: &str, at: &str) -> Result<Option<Vec<(u
         .transpose()
 }
 
-fn read_tiers(value: &Node<'_>, at: &str) -> Result<Vec<Vec<(u32, u32)>>, Error> {
+fn read_tiers(value: &Value<'_>, at: &str) -> Result<Vec<Vec<(u32, u32)>>, Error> {
     let tier = |tier| idset::parse(&scalar(tier, format_args!("{at}.prefer"))?);
     list(value, at)?.iter().map(tier).collect()
 }
@@ -311,7 +311,7 @@ fn ends_eventually(fields: &Fields<'_>, at: impl Display) -> Result<bool, Error>
     }
 }
 
-fn read_cap(value: &Node<'_>) -> Result<Cap, Error> {
+fn read_cap(value: &Value<'_>) -> Result<Cap, Error> {
     const AT: &str = "attributes.system.fluxion.max_per_node";
     let fields = map(value, AT)?;
     only(fields, AT, &["labels", "count"])?;
@@ -324,7 +324,7 @@ fn read_cap(value: &Node<'_>) -> Result<Cap, Error> {
     Ok(Cap { labels, count })
 }
 
-fn read_level_rule(value: &Node<'_>) -> Result<LevelRule, Error> {
+fn read_level_rule(value: &Value<'_>) -> Result<LevelRule, Error> {
     const AT: &str = "attributes.system.fluxion.levels";
     let fields = map(value, AT)?;
     only(fields, AT, &["level", "labels", "within", "part", "slice", "max_per_part", "max_skew"])?;
@@ -370,7 +370,7 @@ fn read_level_rule(value: &Node<'_>) -> Result<LevelRule, Error> {
     Ok(LevelRule { level, labels, within, is_slice, max_per_part, max_skew })
 }
 
-fn bool_of(value: &Node<'_>, at: impl Display) -> Result<bool, Error> {
+fn bool_of(value: &Value<'_>, at: impl Display) -> Result<bool, Error> {
     match value.text().as_deref() {
         Some("true") => Ok(true),
         Some("false") => Ok(false),
@@ -378,28 +378,28 @@ fn bool_of(value: &Node<'_>, at: impl Display) -> Result<bool, Error> {
     }
 }
 
-fn map<'n, 'a>(value: &'n Node<'a>, at: impl Display) -> Result<&'n Fields<'a>, Error> {
+fn map<'n, 'a>(value: &'n Value<'a>, at: impl Display) -> Result<&'n Fields<'a>, Error> {
     value.map().ok_or_else(|| wrong(value, at, "not a mapping"))
 }
 
-fn list<'n, 'a>(value: &'n Node<'a>, at: impl Display) -> Result<&'n [Node<'a>], Error> {
+fn list<'n, 'a>(value: &'n Value<'a>, at: impl Display) -> Result<&'n [Value<'a>], Error> {
     value.list().ok_or_else(|| wrong(value, at, "not a list"))
 }
 
-fn scalar<'n>(value: &'n Node<'_>, at: impl Display) -> Result<Cow<'n, str>, Error> {
+fn scalar<'n>(value: &'n Value<'_>, at: impl Display) -> Result<Cow<'n, str>, Error> {
     value.text().ok_or_else(|| wrong(value, at, "not a scalar"))
 }
 
-fn get<'n, 'a>(fields: &'n Fields<'a>, name: &str) -> Option<&'n Node<'a>> {
+fn get<'n, 'a>(fields: &'n Fields<'a>, name: &str) -> Option<&'n Value<'a>> {
     fields.iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
 fn require<'n, 'a>(
-    of: &Node<'_>,
+    of: &Value<'_>,
     fields: &'n Fields<'a>,
     at: impl Display,
     name: &str,
-) -> Result<&'n Node<'a>, Error> {
+) -> Result<&'n Value<'a>, Error> {
     get(fields, name).ok_or_else(|| wrong(of, at, format_args!("{name}: missing")))
 }
 

@@ -6,14 +6,14 @@ use std::fmt;
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::node::{Content, Node};
+use super::value::{Content, Value};
 use crate::Error;
 
-pub(super) fn read(text: &str) -> Result<Node<'_>, Error> {
+pub(super) fn read(text: &str) -> Result<Value<'_>, Error> {
     serde_json::from_str(text).map_err(|error| Error::invalid(format!("jobspec: {error}")))
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Node<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for Value<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Values)
     }
@@ -23,42 +23,42 @@ impl<'de: 'a, 'a> Deserialize<'de> for Node<'a> {
 struct Values;
 
 impl<'de> Visitor<'de> for Values {
-    type Value = Node<'de>;
+    type Value = Value<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
     }
 
-    fn visit_unit<E>(self) -> Result<Node<'de>, E> {
+    fn visit_unit<E>(self) -> Result<Value<'de>, E> {
         Ok(of(Content::Null))
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Node<'de>, E> {
+    fn visit_bool<E>(self, value: bool) -> Result<Value<'de>, E> {
         Ok(of(Content::Bool(value)))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Node<'de>, E> {
+    fn visit_u64<E>(self, value: u64) -> Result<Value<'de>, E> {
         Ok(of(Content::Unsigned(value)))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Node<'de>, E> {
+    fn visit_i64<E>(self, value: i64) -> Result<Value<'de>, E> {
         #[expect(clippy::cast_precision_loss, reason = "negative: only its sign matters")]
         Ok(of(Content::Float(value as f64)))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Node<'de>, E> {
+    fn visit_f64<E>(self, value: f64) -> Result<Value<'de>, E> {
         Ok(of(Content::Float(value)))
     }
 
-    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Node<'de>, E> {
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Value<'de>, E> {
         Ok(of(Content::Text { text: Cow::Borrowed(value), quoted: true }))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Node<'de>, E> {
+    fn visit_str<E>(self, value: &str) -> Result<Value<'de>, E> {
         Ok(of(Content::Text { text: Cow::Owned(value.to_owned()), quoted: true }))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node<'de>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value<'de>, A::Error> {
         let mut list = Vec::new();
         while let Some(item) = items.next_element()? {
             list.push(item);
@@ -66,8 +66,8 @@ impl<'de> Visitor<'de> for Values {
         Ok(of(Content::List(list)))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Node<'de>, A::Error> {
-        let mut map: Vec<(Cow<'de, str>, Node<'de>)> = Vec::new();
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value<'de>, A::Error> {
+        let mut map: Vec<(Cow<'de, str>, Value<'de>)> = Vec::new();
         while let Some(Name(key)) = fields.next_key()? {
             // Mappings of a jobspec have a handful of keys.
             if map.iter().any(|(known, _)| *known == key) {
@@ -79,8 +79,8 @@ impl<'de> Visitor<'de> for Values {
     }
 }
 
-fn of(content: Content<'_>) -> Node<'_> {
-    Node { line: 0, content }
+fn of(content: Content<'_>) -> Value<'_> {
+    Value { line: 0, content }
 }
 
 /// The name of a member of an object, borrowed where it has no escapes.

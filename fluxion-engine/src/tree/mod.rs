@@ -6,11 +6,11 @@
 //! but only the first is a string.
 
 mod json;
-mod node;
+mod value;
 mod yaml;
 
 pub(crate) use json::Name;
-pub(crate) use node::{Node, wrong};
+pub(crate) use value::{Value, wrong};
 
 use crate::Error;
 use crate::limits::JOBSPEC_BYTES_MAX;
@@ -21,14 +21,14 @@ pub(crate) fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-impl<'a> Node<'a> {
+impl<'a> Value<'a> {
     /// Reads a document: JSON if it looks like it, and is; else YAML, of which JSON is a part.
     pub(crate) fn read(text: &'a str) -> Result<Self, Error> {
         JOBSPEC_BYTES_MAX.check(text.len(), "jobspec")?;
         let text = without_mark(text);
         if text.trim_start().starts_with(['{', '[']) {
             match json::read(text) {
-                Ok(node) => return Ok(node),
+                Ok(value) => return Ok(value),
                 // A mapping in YAML's braces, perhaps. If it is no YAML either, the first text
                 // tells more.
                 Err(json) => return yaml::read(text).map_err(|_| json),
@@ -45,11 +45,11 @@ mod tests {
     #[test]
     fn a_mark_of_the_byte_order_is_passed_over_and_size_is_limited() {
         for text in ["\u{feff}{\"a\": 1}", "\u{feff}a: 1\n", "\u{feff}{a: 1}"] {
-            let node = Node::read(text).unwrap();
-            let [(key, value)] = node.map().unwrap() else { panic!("{node:?}") };
+            let value = Value::read(text).unwrap();
+            let [(key, value)] = value.map().unwrap() else { panic!("{value:?}") };
             assert_eq!((&**key, value.text().as_deref()), ("a", Some("1")));
         }
-        let error = Node::read(&" ".repeat(JOBSPEC_BYTES_MAX.max + 1)).unwrap_err();
+        let error = Value::read(&" ".repeat(JOBSPEC_BYTES_MAX.max + 1)).unwrap_err();
         assert!(
             error.text.contains("more than 16777216 bytes of a jobspec (JOBSPEC_BYTES_MAX)"),
             "{error}"
@@ -58,8 +58,8 @@ mod tests {
 
     #[test]
     fn json_and_yaml_are_the_same_tree() {
-        let json = Node::read(r#"{"a": [1, "2", null, true], "b": {"c": 1.5}}"#).unwrap();
-        let yaml = Node::read("a:\n- 1\n- '2'\n-\n- true\nb: {c: 1.5}\n").unwrap();
+        let json = Value::read(r#"{"a": [1, "2", null, true], "b": {"c": 1.5}}"#).unwrap();
+        let yaml = Value::read("a:\n- 1\n- '2'\n-\n- true\nb: {c: 1.5}\n").unwrap();
         let (a, b) =
             (json.map().unwrap()[0].1.list().unwrap(), yaml.map().unwrap()[0].1.list().unwrap());
         for (json, yaml) in a.iter().zip(b) {
@@ -68,6 +68,6 @@ mod tests {
         assert_eq!((b[0].line, b[0].quoted(), b[1].quoted()), (2, None, Some("2")));
         assert!(b[2].is_null());
         // Braces of YAML, too.
-        assert_eq!(Node::read("{a: 1}").unwrap().map().unwrap()[0].1.unsigned(), Some(1));
+        assert_eq!(Value::read("{a: 1}").unwrap().map().unwrap()[0].1.unsigned(), Some(1));
     }
 }

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 
-use super::node::{Content, Node};
+use super::value::{Content, Value};
 use crate::Error;
 use crate::limits::{TREE_DEPTH_MAX, TREE_VALUES_MAX};
 
-pub(super) fn read(text: &str) -> Result<Node<'_>, Error> {
+pub(super) fn read(text: &str) -> Result<Value<'_>, Error> {
     let mut tree = Growing::default();
     for event in
         Parser::new_from_str_with_options(text, granit_parser::options! { emit_comments: false })
@@ -31,17 +31,17 @@ pub(super) fn read(text: &str) -> Result<Node<'_>, Error> {
 /// The tree so far.
 #[derive(Default)]
 struct Growing<'a> {
-    root: Option<Node<'a>>,
+    root: Option<Value<'a>>,
     /// Lists and mappings that are not closed yet, outermost first.
     open: Vec<Open<'a>>,
     /// What aliases stand for.
     anchors: HashMap<usize, Anchored<'a>>,
-    nodes: usize,
+    values: usize,
 }
 
 /// A value with an anchor.
 struct Anchored<'a> {
-    node: Node<'a>,
+    value: Value<'a>,
     /// How many lists and mappings lie in each other in it.
     depth: usize,
     /// How many values it holds, itself included.
@@ -54,13 +54,13 @@ struct Open<'a> {
     /// The deepest of its members so far.
     inside: usize,
     /// How many values there were in the document when it began.
-    nodes: usize,
+    values: usize,
     items: Items<'a>,
 }
 
 enum Items<'a> {
-    List(Vec<Node<'a>>),
-    Map { fields: Vec<(Cow<'a, str>, Node<'a>)>, key: Option<Cow<'a, str>> },
+    List(Vec<Value<'a>>),
+    Map { fields: Vec<(Cow<'a, str>, Value<'a>)>, key: Option<Cow<'a, str>> },
 }
 
 impl<'a> Growing<'a> {
@@ -74,7 +74,7 @@ impl<'a> Growing<'a> {
                 } else {
                     Content::Text { text, quoted: style != ScalarStyle::Plain }
                 };
-                self.put(Node { line, content }, anchor, (0, 1))
+                self.put(Value { line, content }, anchor, (0, 1))
             }
             Event::SequenceStart(_, anchor, _) => self.begin(line, anchor, Items::List(Vec::new())),
             Event::MappingStart(_, anchor, _) => {
@@ -86,8 +86,8 @@ impl<'a> Growing<'a> {
                     Items::List(items) => Content::List(items),
                     Items::Map { fields, .. } => Content::Map(fields),
                 };
-                let size = self.nodes - open.nodes + 1;
-                self.put(Node { line: open.line, content }, open.anchor, (open.inside + 1, size))
+                let size = self.values - open.values + 1;
+                self.put(Value { line: open.line, content }, open.anchor, (open.inside + 1, size))
             }
             Event::Alias(anchor) => {
                 let known = self.anchors.get(&anchor).map(|known| (known.depth, known.size));
@@ -97,8 +97,8 @@ impl<'a> Growing<'a> {
                 if self.open.len() + depth > TREE_DEPTH_MAX.max {
                     return Err(too_deep(line));
                 }
-                let node = self.anchors[&anchor].node.clone();
-                self.put(node, 0, (depth, size))
+                let value = self.anchors[&anchor].value.clone();
+                self.put(value, 0, (depth, size))
             }
             Event::DocumentStart(..) if self.root.is_some() => {
                 Err(wrong(line, "a second document"))
@@ -114,14 +114,14 @@ impl<'a> Growing<'a> {
         if self.open.len() == TREE_DEPTH_MAX.max {
             return Err(too_deep(line));
         }
-        self.open.push(Open { line, anchor, inside: 0, nodes: self.nodes, items });
+        self.open.push(Open { line, anchor, inside: 0, values: self.values, items });
         Ok(())
     }
 
     /// Counts values before any is made.
     fn count(&mut self, values: usize, line: u32) -> Result<(), Error> {
-        self.nodes += values;
-        if self.nodes > TREE_VALUES_MAX.max {
+        self.values += values;
+        if self.values > TREE_VALUES_MAX.max {
             return Err(wrong(line, &format!("more than {TREE_VALUES_MAX}")));
         }
         Ok(())
@@ -130,26 +130,26 @@ impl<'a> Growing<'a> {
     /// Puts a whole value where it belongs.
     fn put(
         &mut self,
-        node: Node<'a>,
+        value: Value<'a>,
         anchor: usize,
         (depth, size): (usize, usize),
     ) -> Result<(), Error> {
-        self.count(1, node.line)?;
+        self.count(1, value.line)?;
         if anchor != 0 {
-            self.count(size, node.line)?;
-            self.anchors.insert(anchor, Anchored { node: node.clone(), depth, size });
+            self.count(size, value.line)?;
+            self.anchors.insert(anchor, Anchored { value: value.clone(), depth, size });
         }
         if let Some(open) = self.open.last_mut() {
             open.inside = open.inside.max(depth);
         }
         match self.open.last_mut().map(|open| &mut open.items) {
-            None => self.root = Some(node),
-            Some(Items::List(items)) => items.push(node),
+            None => self.root = Some(value),
+            Some(Items::List(items)) => items.push(value),
             Some(Items::Map { fields, key }) => match key.take() {
-                Some(key) => fields.push((key, node)),
+                Some(key) => fields.push((key, value)),
                 None => {
-                    let line = node.line;
-                    let Content::Text { text, .. } = node.content else {
+                    let line = value.line;
+                    let Content::Text { text, .. } = value.content else {
                         return Err(wrong(line, "a key that is no scalar"));
                     };
                     if fields.iter().any(|(known, _)| *known == text) {
@@ -177,8 +177,8 @@ mod tests {
 
     #[test]
     fn follows_aliases_but_not_for_ever() {
-        let node = read("a: &x [1, 2]\nb: *x\n").unwrap();
-        assert_eq!(node.map().unwrap()[1].1.list().unwrap().len(), 2);
+        let value = read("a: &x [1, 2]\nb: *x\n").unwrap();
+        assert_eq!(value.map().unwrap()[1].1.list().unwrap().len(), 2);
         let mut laughs = vec!["a0: &a0 [x, x, x, x, x, x, x, x, x, x]".to_owned()];
         for level in 1..12 {
             let row = vec![format!("*a{}", level - 1); 10].join(", ");

@@ -7,7 +7,7 @@ use crate::Error;
 
 /// A value, and where it stands.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Node<'a> {
+pub(crate) struct Value<'a> {
     /// Its line, from 1; 0 in JSON, where values are found by their path.
     pub(crate) line: u32,
     /// Its value.
@@ -28,12 +28,12 @@ pub(crate) enum Content<'a> {
     /// A scalar as it was written: a string in quotes, or anything plain in YAML.
     Text { text: Cow<'a, str>, quoted: bool },
     /// A list.
-    List(Vec<Node<'a>>),
+    List(Vec<Value<'a>>),
     /// A mapping, in the document's order; each key once.
-    Map(Vec<(Cow<'a, str>, Node<'a>)>),
+    Map(Vec<(Cow<'a, str>, Value<'a>)>),
 }
 
-impl<'a> Node<'a> {
+impl<'a> Value<'a> {
     pub(crate) fn is_null(&self) -> bool {
         self.content == Content::Null
     }
@@ -88,14 +88,14 @@ impl<'a> Node<'a> {
         }
     }
 
-    pub(crate) fn list(&self) -> Option<&[Node<'a>]> {
+    pub(crate) fn list(&self) -> Option<&[Value<'a>]> {
         match &self.content {
             Content::List(items) => Some(items),
             _ => None,
         }
     }
 
-    pub(crate) fn map(&self) -> Option<&[(Cow<'a, str>, Node<'a>)]> {
+    pub(crate) fn map(&self) -> Option<&[(Cow<'a, str>, Value<'a>)]> {
         match &self.content {
             Content::Map(fields) => Some(fields),
             _ => None,
@@ -104,7 +104,7 @@ impl<'a> Node<'a> {
 }
 
 /// The fault of the field `at`; in YAML also on which line.
-pub(crate) fn wrong(value: &Node<'_>, at: impl Display, what: impl Display) -> Error {
+pub(crate) fn wrong(value: &Value<'_>, at: impl Display, what: impl Display) -> Error {
     let line = if value.line == 0 { String::new() } else { format!(" (line {})", value.line) };
     Error::invalid(format!("{at}: {what}{line}"))
 }

@@ -165,8 +165,9 @@ fn is_plain(name: &str, basename: &str, id: i64) -> bool {
     })
 }
 
+/// A vertex as the document has it: its outer id, and its fields.
 #[derive(Deserialize)]
-struct Node<'a> {
+struct Record<'a> {
     #[serde(borrow)]
     id: Cow<'a, str>,
     #[serde(borrow)]
@@ -371,9 +372,9 @@ impl<'a, S: Sink<'a>> Visitor<'a> for NodesSeed<'_, S> {
         f.write_str("a list of vertices")
     }
     fn visit_seq<A: SeqAccess<'a>>(self, mut list: A) -> Result<(), A::Error> {
-        while let Some(node) = list.next_element::<Node<'a>>()? {
-            let text = vertex(&node.id, node.metadata).map_err(de::Error::custom)?;
-            self.0.node(node.id, text).map_err(de::Error::custom)?;
+        while let Some(record) = list.next_element::<Record<'a>>()? {
+            let text = vertex(&record.id, record.metadata).map_err(de::Error::custom)?;
+            self.0.node(record.id, text).map_err(de::Error::custom)?;
         }
         Ok(())
     }

@@ -17,9 +17,9 @@ use crate::limits::VERTICES_MAX;
 /// What errors begin with.
 const WHAT: &str = "rv1exec";
 
-/// A document, its idsets expanded to ranges.
+/// The resources that an R lists, its idsets expanded to ranges.
 #[derive(Debug)]
-struct Document {
+struct Inventory {
     /// The entries, in the order of the document.
     entries: Vec<Entry>,
     /// Host name by rank.
@@ -38,7 +38,7 @@ struct Entry {
 }
 
 /// Reads a document.
-fn parse(text: &str) -> Result<Document, Error> {
+fn parse(text: &str) -> Result<Inventory, Error> {
     let document: Resources<'_> = r::read(text, WHAT)?;
     document.check_version(WHAT)?;
     let ranks = document.ranks(WHAT)?;
@@ -58,7 +58,7 @@ fn parse(text: &str) -> Result<Document, Error> {
         properties.push((name.into_owned(), ids));
     }
     let hosts = hosts(&execution.nodelist.into_inner(), all)?;
-    Ok(Document { entries, hosts, properties })
+    Ok(Inventory { entries, hosts, properties })
 }
 
 /// Names in the order of the host list go to the ranks in ascending order.
@@ -87,18 +87,18 @@ fn hosts(nodelist: &[Cow<'_, str>], mut ranks: Ranges) -> Result<BTreeMap<u32, S
 
 /// Makes the graph of a document.
 pub(crate) fn read(text: &str, pool_types: PoolTypes) -> Result<Graph, Error> {
-    let document = parse(text)?;
-    check_size(&document)?;
+    let inventory = parse(text)?;
+    check_size(&inventory)?;
     let mut builder = Builder::new(pool_types);
     let cluster = vertex(&mut builder, 0, "cluster", None, 0, -1, PropertySet::NONE)?;
     let mut count = 1;
     let mut nodes: BTreeMap<u32, VertexId> = BTreeMap::new();
-    for entry in &document.entries {
+    for entry in &inventory.entries {
         for rank in entry.ranks.iter().flat_map(|(first, last)| *first..=*last) {
             let node = match nodes.get(&rank) {
                 Some(node) => *node,
                 None => {
-                    let node = node(&mut builder, &document, count, rank)?;
+                    let node = node(&mut builder, &inventory, count, rank)?;
                     builder.edge(cluster, node);
                     count += 1;
                     nodes.insert(rank, node);
@@ -127,11 +127,11 @@ pub(crate) fn read(text: &str, pool_types: PoolTypes) -> Result<Graph, Error> {
 
 fn node(
     builder: &mut Builder,
-    document: &Document,
+    inventory: &Inventory,
     uniq_id: i64,
     rank: u32,
 ) -> Result<VertexId, Error> {
-    let name = document.hosts.get(&rank).map_or("", String::as_str);
+    let name = inventory.hosts.get(&rank).map_or("", String::as_str);
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let digits = &name[stem.len()..];
     let id = if digits.is_empty() {
@@ -141,7 +141,7 @@ fn node(
             wrong(format!("execution.nodelist: {name}: its number is beyond 63 bits"))
         })?
     };
-    let having = document.properties.iter().filter(|(_, ranks)| holds(ranks, rank));
+    let having = inventory.properties.iter().filter(|(_, ranks)| holds(ranks, rank));
     let properties = builder.properties(having.map(|(name, _)| (name.as_str(), "")));
     let basename = if stem.is_empty() { name } else { stem };
     let kind = builder.kind("node")?;
@@ -185,12 +185,12 @@ fn vertex(
 }
 
 /// Counts before anything is made: a short idset can name billions.
-fn check_size(document: &Document) -> Result<(), Error> {
+fn check_size(inventory: &Inventory) -> Result<(), Error> {
     let size = |ranges: &Ranges| {
         ranges.iter().map(|(first, last)| (last - first) as usize + 1).sum::<usize>()
     };
     let mut all = 1usize;
-    for entry in &document.entries {
+    for entry in &inventory.entries {
         let each =
             entry.children.iter().fold(1usize, |all, (_, ids)| all.saturating_add(size(ids)));
         all = all.saturating_add(each.saturating_mul(size(&entry.ranks)));

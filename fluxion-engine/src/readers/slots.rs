@@ -36,8 +36,9 @@ pub(crate) struct PlacesText<'a> {
     pub(crate) per_rank: u64,
 }
 
+/// An R, of which only the attributes are read.
 #[derive(Deserialize)]
-struct Document<'a> {
+struct ResourceSet<'a> {
     #[serde(borrow)]
     attributes: Option<Attributes<'a>>,
 }
@@ -63,9 +64,9 @@ struct Own<'a> {
 /// The slots of an R; none, if it has none.
 pub(crate) fn read(text: &str) -> Result<Vec<SlotsText<'_>>, Error> {
     R_BYTES_MAX.check(text.len(), "R")?;
-    let document: Document<'_> = serde_json::from_str(without_mark(text))
+    let resource_set: ResourceSet<'_> = serde_json::from_str(without_mark(text))
         .map_err(|error| Error::invalid(format!("R: attributes.system.fluxion: {error}")))?;
-    let system = document.attributes.and_then(|attributes| attributes.system);
+    let system = resource_set.attributes.and_then(|attributes| attributes.system);
     Ok(system.and_then(|system| system.fluxion).and_then(|own| own.slots).unwrap_or_default())
 }
 

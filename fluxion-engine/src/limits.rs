@@ -98,7 +98,7 @@ limits! {
     SLOT_PLACES_MAX = 16 << 20, "types of slots on ranks";
 
     /// Vertices of a graph: each takes some 256 bytes (its two records, its edge, its name, and its
-    /// entries in the schedule), so these are 4 GiB.
+    /// occupancy in the schedule), so these are 4 GiB.
     VERTICES_MAX = (4 << 30) / 256, "vertices";
 
     /// Units of all vertices that are handed out whole, together: walks add them up in 64 bits.

@@ -5,10 +5,10 @@
 //! as well. A point that goes takes its drift along, and a new point has that of the one before.
 //!
 //! Only vertices that a job holds, or passes through on the way to those that it holds, have an
-//! entry; the column that finds it is one 32-bit number per vertex. An entry lists the jobs that
-//! have the vertex for themselves, and, where something lies below it, a [`Planner`] with the use
-//! of the subtree: the jobs that pass through, and units per tracked type, so that a walk need not
-//! enter where there is too little.
+//! occupancy; the column that finds it is one 32-bit number per vertex. An occupancy lists the
+//! spans of the jobs that have the vertex for themselves, and, where something lies below it, a
+//! [`Planner`] with the use of the subtree: the jobs that pass through, and units per tracked type,
+//! so that a walk need not enter where there is too little.
 //!
 //! A job past its end is taken to end in the next second, and the engine moves that end whenever
 //! the clock moves: no question here knows of it.
@@ -75,13 +75,14 @@ pub(crate) enum Below {
 /// The number of touched vertices that are remembered one by one.
 const TOUCHED_MAX: usize = 1 << 20;
 
+/// The spans of the jobs that have a vertex for themselves, and the use of its subtree.
 #[derive(Debug, Clone, Default)]
-struct Entry {
+struct Occupancy {
     holds: SmallVec<[Hold; 1]>,
     planner: Option<Box<Planner>>,
 }
 
-impl Entry {
+impl Occupancy {
     /// Takes the touch of a job away.
     fn remove(&mut self, term: Term, touch: &Touch) {
         let is_it = |hold: &Hold| hold.job == term.job && hold.from == term.from;
@@ -104,9 +105,9 @@ impl Entry {
 /// The state of all vertices.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Schedule {
-    /// Per vertex, one more than the place of its entry; 0: it has none.
+    /// Per vertex, one more than the place of its occupancy; 0: it has none.
     places: Vec<u32>,
-    entries: Vec<Entry>,
+    occupancies: Vec<Occupancy>,
     vacant: Vec<u32>,
     pub(crate) filters: Filters,
     /// Jobs that were put off: what they are to have may be another's meanwhile. As long as there
@@ -141,8 +142,8 @@ impl Schedule {
 
     /// True if a job has, or passes through, a vertex, now or later.
     #[inline]
-    pub(crate) fn has_entry(&self, vertex: VertexId) -> bool {
-        self.entry(vertex).is_some()
+    pub(crate) fn is_occupied(&self, vertex: VertexId) -> bool {
+        self.occupancy(vertex).is_some()
     }
 
     /// No job holds anything.
@@ -152,7 +153,7 @@ impl Schedule {
 
     /// True if no job has, or passes through, any vertex, now or later.
     pub(crate) fn is_idle(&self) -> bool {
-        self.entries.len() == self.vacant.len()
+        self.occupancies.len() == self.vacant.len()
     }
 
     /// Forgets all holds and uses, to be added again; filters, and jobs that were put off, stay.
@@ -177,7 +178,7 @@ impl Schedule {
     /// must be counted again.
     pub(crate) fn grow(&mut self, graph: &Graph, from: usize, now: i64) -> bool {
         self.make_room(graph);
-        let counts_late = !graph.has_pool_types() && self.entries.len() > self.vacant.len();
+        let counts_late = !graph.has_pool_types() && self.occupancies.len() > self.vacant.len();
         let before = counts_late.then(|| self.filters.clone());
         if !self.filters.grow(graph, from) {
             return false;
@@ -233,38 +234,39 @@ impl Schedule {
     }
 
     #[inline]
-    fn entry(&self, vertex: VertexId) -> Option<&Entry> {
+    fn occupancy(&self, vertex: VertexId) -> Option<&Occupancy> {
         match self.places.get(vertex.index()) {
             None | Some(0) => None,
-            Some(place) => Some(&self.entries[*place as usize - 1]),
+            Some(place) => Some(&self.occupancies[*place as usize - 1]),
         }
     }
 
     /// The jobs that have a vertex for themselves, now or later.
     #[inline]
     pub(crate) fn holds(&self, vertex: VertexId) -> &[Hold] {
-        self.entry(vertex).map_or(&[], |entry| &entry.holds)
+        self.occupancy(vertex).map_or(&[], |occupancy| &occupancy.holds)
     }
 
     /// The use of the subtree of a vertex.
     #[inline]
     pub(crate) fn planner(&self, vertex: VertexId) -> Option<&Planner> {
-        self.entry(vertex)?.planner.as_deref()
+        self.occupancy(vertex)?.planner.as_deref()
     }
 
     /// True if no job has the vertex for itself at any instant of a window.
     #[inline]
     pub(crate) fn is_free(&self, vertex: VertexId, from: i64, to: i64) -> bool {
-        self.entry(vertex)
-            .is_none_or(|entry| !entry.holds.iter().any(|hold| hold.from < to && from < hold.to))
+        self.occupancy(vertex).is_none_or(|occupancy| {
+            !occupancy.holds.iter().any(|hold| hold.from < to && from < hold.to)
+        })
     }
 
     /// No job has anything of the vertex, or of what lies below, at any instant of a window.
     pub(crate) fn is_untouched(&self, vertex: VertexId, from: i64, to: i64) -> bool {
-        let Some(entry) = self.entry(vertex) else { return true };
-        match &entry.planner {
+        let Some(occupancy) = self.occupancy(vertex) else { return true };
+        match &occupancy.planner {
             Some(planner) => planner.peak(from, to, 0) == 0,
-            None => !entry.holds.iter().any(|hold| hold.from < to && from < hold.to),
+            None => !occupancy.holds.iter().any(|hold| hold.from < to && from < hold.to),
         }
     }
 
@@ -318,9 +320,9 @@ impl Schedule {
         let width = self.filters.tracked(graph, touch.vertex).len() + 1;
         let has_children = !graph.children(touch.vertex).is_empty();
         self.note(touch.vertex);
-        let entry = self.entry_mut(touch.vertex);
+        let occupancy = self.occupancy_mut(touch.vertex);
         if touch.exclusive {
-            entry.holds.push(Hold {
+            occupancy.holds.push(Hold {
                 job: term.job,
                 from: term.from,
                 to: term.to,
@@ -328,7 +330,7 @@ impl Schedule {
             });
         }
         if has_children {
-            let planner = entry.planner.get_or_insert_with(|| Box::new(Planner::new(width)));
+            let planner = occupancy.planner.get_or_insert_with(|| Box::new(Planner::new(width)));
             planner.add(term.from, term.to, &touch.below);
         }
     }
@@ -337,13 +339,13 @@ impl Schedule {
     pub(crate) fn remove(&mut self, term: Term, touch: &Touch) {
         let at = touch.vertex.index();
         // Of a leaf that jobs only pass through nothing is counted: the first of them that goes
-        // takes its entry along.
+        // takes its occupancy along.
         if let Some(place) = self.places.get(at).copied().filter(|place| *place > 0) {
             self.note(touch.vertex);
-            let entry = &mut self.entries[place as usize - 1];
-            entry.remove(term, touch);
-            if entry.is_idle() {
-                *entry = Entry::default();
+            let occupancy = &mut self.occupancies[place as usize - 1];
+            occupancy.remove(term, touch);
+            if occupancy.is_idle() {
+                *occupancy = Occupancy::default();
                 self.places[at] = 0;
                 self.vacant.push(place);
             }
@@ -354,34 +356,34 @@ impl Schedule {
     pub(crate) fn reduce(&mut self, term: Term, vertex: VertexId, less: &[i64]) {
         self.note(vertex);
         // Nothing is counted below a vertex that has lost its children.
-        if let Some(planner) = planner_of(&self.places, &mut self.entries, vertex) {
+        if let Some(planner) = planner_of(&self.places, &mut self.occupancies, vertex) {
             planner.reduce(term.from, term.to, less);
         }
     }
 
-    fn entry_mut(&mut self, vertex: VertexId) -> &mut Entry {
+    fn occupancy_mut(&mut self, vertex: VertexId) -> &mut Occupancy {
         let at = vertex.index();
         if at >= self.places.len() {
             self.places.resize(at + 1, 0);
         }
         if self.places[at] == 0 {
             self.places[at] = self.vacant.pop().unwrap_or_else(|| {
-                self.entries.push(Entry::default());
-                u32::try_from(self.entries.len()).expect("no more entries than vertices")
+                self.occupancies.push(Occupancy::default());
+                u32::try_from(self.occupancies.len()).expect("no more occupancies than vertices")
             });
         }
-        &mut self.entries[self.places[at] as usize - 1]
+        &mut self.occupancies[self.places[at] as usize - 1]
     }
 }
 
 /// The use of the subtree of a vertex; `None`: no job passes through it.
 fn planner_of<'a>(
     places: &[u32],
-    entries: &'a mut [Entry],
+    occupancies: &'a mut [Occupancy],
     vertex: VertexId,
 ) -> Option<&'a mut Planner> {
     let place = places.get(vertex.index()).copied().filter(|place| *place > 0)?;
-    entries[place as usize - 1].planner.as_deref_mut()
+    occupancies[place as usize - 1].planner.as_deref_mut()
 }
 
 impl Schedule {
@@ -397,7 +399,7 @@ impl Schedule {
                 let old = before.totals(graph, vertex).get(known)?;
                 total.checked_sub(*old).filter(|more| *more > 0)
             };
-            if let Some(planner) = planner_of(&self.places, &mut self.entries, vertex) {
+            if let Some(planner) = planner_of(&self.places, &mut self.occupancies, vertex) {
                 for (column, tracked) in tracked.enumerate() {
                     if let Some(more) = more(tracked) {
                         let more = i64::try_from(more).unwrap_or(0);
@@ -416,7 +418,7 @@ impl Schedule {
     pub(super) fn use_at_most_all(&mut self, graph: &Graph, vertex: VertexId) {
         self.drifts = true;
         for vertex in graph.way_up(vertex) {
-            if let Some(planner) = planner_of(&self.places, &mut self.entries, vertex) {
+            if let Some(planner) = planner_of(&self.places, &mut self.occupancies, vertex) {
                 for (column, total) in self.filters.totals(graph, vertex).iter().enumerate() {
                     let most = i64::try_from(*total).unwrap_or(i64::MAX);
                     planner.correct(column + 1, |_, used| used.min(most));
@@ -437,12 +439,15 @@ impl Schedule {
     /// Replaces it, where all claims are as they were when it was read.
     pub(crate) fn set_drifts(&mut self, drifts: &Drifts) {
         if self.drifts {
-            let planners = self.entries.iter_mut().filter_map(|entry| entry.planner.as_deref_mut());
+            let planners = self
+                .occupancies
+                .iter_mut()
+                .filter_map(|occupancy| occupancy.planner.as_deref_mut());
             planners.for_each(|planner| planner.set_drift(&[]));
         }
         self.drifts |= !drifts.is_empty();
         for (vertex, drift) in drifts {
-            if let Some(planner) = planner_of(&self.places, &mut self.entries, *vertex) {
+            if let Some(planner) = planner_of(&self.places, &mut self.occupancies, *vertex) {
                 planner.set_drift(drift);
             }
         }

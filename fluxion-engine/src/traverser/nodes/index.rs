@@ -221,7 +221,7 @@ impl NodeIndex {
         let node = self.places.node(place);
         let begins =
             |vertex: VertexId| schedule.holds(vertex).iter().any(|hold| hold.from > self.now);
-        schedule.has_entry(node)
+        schedule.is_occupied(node)
             && (schedule.planner(node).is_some_and(|planner| planner.grows_after(self.now))
                 || graph.subtree(node).into_iter().any(begins))
     }
@@ -252,7 +252,7 @@ impl NodeIndex {
         }
         row.extend_from_slice(self.kinds.totals(place));
         late.extend_from_slice(self.kinds.totals(place));
-        if !schedule.has_entry(node) {
+        if !schedule.is_occupied(node) {
             return;
         }
         if let Some(planner) = schedule.planner(node)

@@ -65,7 +65,7 @@ fn refresh(walk: &mut Walk<'_>, index: &NodeIndex, plan: &Plan, list: &mut List)
         list.refuse(!may);
         let node = index.node(place);
         let is_fresh =
-            may && below && scene.graph.is_marked_up(node) && !scene.schedule.has_entry(node);
+            may && below && scene.graph.is_marked_up(node) && !scene.schedule.is_occupied(node);
         let alike = samples
             .iter()
             .position(|(sample, _)| is_fresh && scene.graph.are_alike_below(*sample, node));

@@ -6,7 +6,7 @@ use super::Book;
 use super::job::Job;
 use crate::Error;
 use crate::graph::{Enlargement, TypeId, VertexId};
-use crate::schedule::{Hold, Schedule, Term, Touch};
+use crate::schedule::{Schedule, Span, Term, Touch};
 use crate::time::End;
 
 impl Book {
@@ -165,11 +165,11 @@ fn give_new_nodes(book: &mut Book, before: usize) {
         .collect();
     for (node, row) in new {
         let above = book.graph.way_up(node).skip(1);
-        let holds: Vec<Hold> =
-            above.flat_map(|vertex| book.schedule.holds(vertex)).copied().collect();
-        for hold in holds {
-            let end = book.jobs.get(hold.job).map_or(End::Never, |job| job.term.end);
-            book.graph.pools.claim_node(row, hold.job, (hold.from, end), hold.reserved);
+        let spans: Vec<Span> =
+            above.flat_map(|vertex| book.schedule.spans(vertex)).copied().collect();
+        for span in spans {
+            let end = book.jobs.get(span.job).map_or(End::Never, |job| job.term.end);
+            book.graph.pools.claim_node(row, span.job, (span.from, end), span.reserved);
         }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn held(book: &Book, vertex: VertexId) -> Held {
         held.now |= !reserved;
         held.later |= reserved;
     };
-    book.schedule().holds(vertex).iter().for_each(|hold| add(hold.reserved));
+    book.schedule().spans(vertex).iter().for_each(|span| add(span.reserved));
     let graph = book.graph();
     if let Some(row) = row_of_pool(graph, vertex) {
         let holders = graph.pools.by_node().holders(row, graph.kind(vertex));

@@ -140,10 +140,10 @@ fn indexes(book: &Book) -> String {
     let mut text = derived(&book.graph().pools);
     write!(text, " {}", book.schedule().put_off).unwrap();
     for vertex in book.graph().vertices() {
-        let mut holds: Vec<String> =
-            book.schedule().holds(vertex).iter().map(|hold| format!("{hold:?}")).collect();
-        holds.sort_unstable();
-        write!(text, "\n{vertex:?} {holds:?} {:?}", book.schedule().planner(vertex)).unwrap();
+        let mut spans: Vec<String> =
+            book.schedule().spans(vertex).iter().map(|span| format!("{span:?}")).collect();
+        spans.sort_unstable();
+        write!(text, "\n{vertex:?} {spans:?} {:?}", book.schedule().planner(vertex)).unwrap();
     }
     text
 }

@@ -135,7 +135,7 @@ mod tests {
         let held: Vec<String> = jobs.iter().map(|job| format!("{job:?}")).collect();
         let vertices = graph
             .vertices()
-            .map(|vertex| (book.schedule().planner(vertex), book.schedule().holds(vertex)));
+            .map(|vertex| (book.schedule().planner(vertex), book.schedule().spans(vertex)));
         let vertices: Vec<String> = vertices.map(|of| format!("{of:?}")).collect();
         format!(
             "{vertices:?} {:?} {writer:?} {:?} {held:?} {:?} {:?} {rows:?} {next_job} {} {}",

@@ -29,9 +29,9 @@ use planner::Drift;
 /// claims of jobs.
 pub(crate) type Drifts = Vec<(VertexId, Drift)>;
 
-/// A job that has, or will have, a vertex for itself.
+/// A span of time for which a job has, or will have, a vertex for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Hold {
+pub(crate) struct Span {
     pub(crate) job: u64,
     pub(crate) from: i64,
     pub(crate) to: i64,
@@ -78,18 +78,18 @@ const TOUCHED_MAX: usize = 1 << 20;
 /// The spans of the jobs that have a vertex for themselves, and the use of its subtree.
 #[derive(Debug, Clone, Default)]
 struct Occupancy {
-    holds: SmallVec<[Hold; 1]>,
+    spans: SmallVec<[Span; 1]>,
     planner: Option<Box<Planner>>,
 }
 
 impl Occupancy {
     /// Takes the touch of a job away.
     fn remove(&mut self, term: Term, touch: &Touch) {
-        let is_it = |hold: &Hold| hold.job == term.job && hold.from == term.from;
+        let is_it = |span: &Span| span.job == term.job && span.from == term.from;
         if touch.exclusive
-            && let Some(at) = self.holds.iter().position(is_it)
+            && let Some(at) = self.spans.iter().position(is_it)
         {
-            self.holds.remove(at);
+            self.spans.remove(at);
         }
         if let Some(planner) = &mut self.planner {
             planner.remove(term.from, term.to, &touch.below);
@@ -98,7 +98,7 @@ impl Occupancy {
 
     /// True if no job has, or passes through, the vertex.
     fn is_idle(&self) -> bool {
-        self.holds.is_empty() && self.planner.as_ref().is_none_or(|planner| planner.is_idle())
+        self.spans.is_empty() && self.planner.as_ref().is_none_or(|planner| planner.is_idle())
     }
 }
 
@@ -156,7 +156,7 @@ impl Schedule {
         self.occupancies.len() == self.vacant.len()
     }
 
-    /// Forgets all holds and uses, to be added again; filters, and jobs that were put off, stay.
+    /// Forgets all spans and uses, to be added again; filters, and jobs that were put off, stay.
     pub(crate) fn clear(&mut self, graph: &Graph) {
         let Schedule { filters, put_off, .. } = std::mem::take(self);
         *self = Schedule { filters, put_off, ..Schedule::default() };
@@ -243,8 +243,8 @@ impl Schedule {
 
     /// The jobs that have a vertex for themselves, now or later.
     #[inline]
-    pub(crate) fn holds(&self, vertex: VertexId) -> &[Hold] {
-        self.occupancy(vertex).map_or(&[], |occupancy| &occupancy.holds)
+    pub(crate) fn spans(&self, vertex: VertexId) -> &[Span] {
+        self.occupancy(vertex).map_or(&[], |occupancy| &occupancy.spans)
     }
 
     /// The use of the subtree of a vertex.
@@ -257,7 +257,7 @@ impl Schedule {
     #[inline]
     pub(crate) fn is_free(&self, vertex: VertexId, from: i64, to: i64) -> bool {
         self.occupancy(vertex).is_none_or(|occupancy| {
-            !occupancy.holds.iter().any(|hold| hold.from < to && from < hold.to)
+            !occupancy.spans.iter().any(|span| span.from < to && from < span.to)
         })
     }
 
@@ -266,7 +266,7 @@ impl Schedule {
         let Some(occupancy) = self.occupancy(vertex) else { return true };
         match &occupancy.planner {
             Some(planner) => planner.peak(from, to, 0) == 0,
-            None => !occupancy.holds.iter().any(|hold| hold.from < to && from < hold.to),
+            None => !occupancy.spans.iter().any(|span| span.from < to && from < span.to),
         }
     }
 
@@ -322,7 +322,7 @@ impl Schedule {
         self.note(touch.vertex);
         let occupancy = self.occupancy_mut(touch.vertex);
         if touch.exclusive {
-            occupancy.holds.push(Hold {
+            occupancy.spans.push(Span {
                 job: term.job,
                 from: term.from,
                 to: term.to,

@@ -10,7 +10,7 @@ use crate::bits::Bits;
 use crate::constraint::Constraint;
 use crate::graph::{Graph, VertexId};
 use crate::maxima::Tree;
-use crate::schedule::{Hold, Schedule};
+use crate::schedule::{Schedule, Span};
 use crate::time::WINDOW_SECONDS;
 
 /// Values of column [`OPEN`].
@@ -220,7 +220,7 @@ impl NodeIndex {
     fn is_planned(&self, graph: &Graph, schedule: &Schedule, place: usize) -> bool {
         let node = self.places.node(place);
         let begins =
-            |vertex: VertexId| schedule.holds(vertex).iter().any(|hold| hold.from > self.now);
+            |vertex: VertexId| schedule.spans(vertex).iter().any(|span| span.from > self.now);
         schedule.is_occupied(node)
             && (schedule.planner(node).is_some_and(|planner| planner.grows_after(self.now))
                 || graph.subtree(node).into_iter().any(begins))
@@ -288,8 +288,8 @@ impl NodeIndex {
     /// The last end of the jobs that have a vertex for themselves now, if there are any; notes
     /// each end.
     fn take(&self, schedule: &Schedule, vertex: VertexId, row: &mut [i64]) -> Option<i64> {
-        let is_now = |hold: &&Hold| hold.from <= self.now && self.now < hold.to;
-        let ends = schedule.holds(vertex).iter().filter(is_now).map(|hold| hold.to);
+        let is_now = |span: &&Span| span.from <= self.now && self.now < span.to;
+        let ends = schedule.spans(vertex).iter().filter(is_now).map(|span| span.to);
         ends.inspect(|end| {
             row[FREED] = row[FREED].max(-end);
             row[ENDS] = row[ENDS].max(-end);

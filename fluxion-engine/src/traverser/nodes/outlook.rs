@@ -117,16 +117,16 @@ impl NodeOutlook<'_> {
         at
     }
 
-    /// Notes the ends of the holds below a node, in the order of time.
+    /// Notes the ends of the spans below a node, in the order of time.
     fn look(&mut self, node: VertexId) {
         let NodeOutlook { index, graph, schedule, open, ends, .. } = self;
         ends.clear();
         open.clear();
         open.extend_from_slice(graph.children(node));
         while let Some(vertex) = open.pop() {
-            let holds = schedule.holds(vertex).iter();
-            let held = holds.filter(|hold| hold.from <= index.now() && index.now() < hold.to);
-            if let Some(last) = held.map(|hold| hold.to).max() {
+            let spans = schedule.spans(vertex).iter();
+            let held = spans.filter(|span| span.from <= index.now() && index.now() < span.to);
+            if let Some(last) = held.map(|span| span.to).max() {
                 let size = i64::try_from(graph.size(vertex)).unwrap_or(i64::MAX);
                 ends.push((index.kinds().column_of(graph, vertex), last, size));
             }

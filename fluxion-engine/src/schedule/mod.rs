@@ -247,6 +247,11 @@ impl Schedule {
         self.occupancy(vertex).map_or(&[], |occupancy| &occupancy.spans)
     }
 
+    /// The spans that are under way at an instant.
+    pub(crate) fn spans_at(&self, vertex: VertexId, at: i64) -> impl Iterator<Item = &Span> {
+        self.spans(vertex).iter().filter(move |span| span.from <= at && at < span.to)
+    }
+
     /// The use of the subtree of a vertex.
     #[inline]
     pub(crate) fn planner(&self, vertex: VertexId) -> Option<&Planner> {
@@ -256,9 +261,7 @@ impl Schedule {
     /// True if no job has the vertex for itself at any instant of a window.
     #[inline]
     pub(crate) fn is_free(&self, vertex: VertexId, from: i64, to: i64) -> bool {
-        self.occupancy(vertex).is_none_or(|occupancy| {
-            !occupancy.spans.iter().any(|span| span.from < to && from < span.to)
-        })
+        !self.spans(vertex).iter().any(|span| span.from < to && from < span.to)
     }
 
     /// No job has anything of the vertex, or of what lies below, at any instant of a window.
@@ -266,7 +269,7 @@ impl Schedule {
         let Some(occupancy) = self.occupancy(vertex) else { return true };
         match &occupancy.planner {
             Some(planner) => planner.peak(from, to, 0) == 0,
-            None => !occupancy.spans.iter().any(|span| span.from < to && from < span.to),
+            None => self.is_free(vertex, from, to),
         }
     }
 

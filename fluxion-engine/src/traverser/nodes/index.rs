@@ -10,7 +10,7 @@ use crate::bits::Bits;
 use crate::constraint::Constraint;
 use crate::graph::{Graph, VertexId};
 use crate::maxima::Tree;
-use crate::schedule::{Schedule, Span};
+use crate::schedule::Schedule;
 use crate::time::WINDOW_SECONDS;
 
 /// Values of column [`OPEN`].
@@ -288,8 +288,7 @@ impl NodeIndex {
     /// The last end of the jobs that have a vertex for themselves now, if there are any; notes
     /// each end.
     fn take(&self, schedule: &Schedule, vertex: VertexId, row: &mut [i64]) -> Option<i64> {
-        let is_now = |span: &&Span| span.from <= self.now && self.now < span.to;
-        let ends = schedule.spans(vertex).iter().filter(is_now).map(|span| span.to);
+        let ends = schedule.spans_at(vertex, self.now).map(|span| span.to);
         ends.inspect(|end| {
             row[FREED] = row[FREED].max(-end);
             row[ENDS] = row[ENDS].max(-end);

@@ -124,9 +124,8 @@ impl NodeOutlook<'_> {
         open.clear();
         open.extend_from_slice(graph.children(node));
         while let Some(vertex) = open.pop() {
-            let spans = schedule.spans(vertex).iter();
-            let held = spans.filter(|span| span.from <= index.now() && index.now() < span.to);
-            if let Some(last) = held.map(|span| span.to).max() {
+            let spans = schedule.spans_at(vertex, index.now());
+            if let Some(last) = spans.map(|span| span.to).max() {
                 let size = i64::try_from(graph.size(vertex)).unwrap_or(i64::MAX);
                 ends.push((index.kinds().column_of(graph, vertex), last, size));
             }

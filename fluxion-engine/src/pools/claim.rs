@@ -22,9 +22,9 @@ pub struct SlotShape {
     pub tenancy: Tenancy,
 }
 
-/// The part of a node that a claim takes.
+/// The extent of a claim on a node.
 #[derive(Debug, Clone)]
-pub(crate) enum Part {
+pub(crate) enum Extent {
     /// Slots of one shape.
     Slots(Arc<SlotShape>),
     /// All of it.
@@ -35,7 +35,7 @@ pub(crate) enum Part {
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
     pub(crate) job: u64,
-    pub(crate) part: Part,
+    pub(crate) extent: Extent,
     /// How many slots.
     pub(crate) count: u64,
     pub(crate) start: i64,
@@ -71,7 +71,7 @@ pub struct PoolUse {
 impl Claim {
     /// The shape of its slots; `None`: it is the whole node.
     pub(crate) fn slot(&self) -> Option<&Arc<SlotShape>> {
-        if let Part::Slots(slot) = &self.part { Some(slot) } else { None }
+        if let Extent::Slots(slot) = &self.extent { Some(slot) } else { None }
     }
 
     /// True if it is one of slots that a job was granted at once.
@@ -96,9 +96,9 @@ impl Claim {
 
     /// Whether slots may be on the node beside it.
     pub(super) fn suits(&self, tenancy: Tenancy) -> bool {
-        match &self.part {
-            Part::Slots(slot) => slot.tenancy.suits(tenancy),
-            Part::Node => false,
+        match &self.extent {
+            Extent::Slots(slot) => slot.tenancy.suits(tenancy),
+            Extent::Node => false,
         }
     }
 

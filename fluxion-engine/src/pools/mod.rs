@@ -43,7 +43,7 @@ pub(crate) use slots::Slots;
 pub use tenancy::Tenancy;
 
 use blocks::Blocks;
-use claim::Part;
+use claim::Extent;
 use fill::Fills;
 use gains::Gains;
 use levels::Levels;
@@ -205,8 +205,8 @@ impl Pools {
     pub(crate) fn claim(&mut self, rows: &[(usize, u64)], lot: &Lot<'_>) {
         let Lot { job, shape, times: (start, end), planned } = *lot;
         for (row, count) in rows {
-            let part = Part::Slots(Arc::clone(shape));
-            self.add(*row, Claim { job, part, count: *count, start, end, planned });
+            let extent = Extent::Slots(Arc::clone(shape));
+            self.add(*row, Claim { job, extent, count: *count, start, end, planned });
         }
         self.by_node.list(rows.iter().map(|(row, _)| *row), (start, end), planned);
     }
@@ -219,7 +219,7 @@ impl Pools {
         (start, end): (i64, End),
         planned: bool,
     ) {
-        self.add(row, Claim { job, part: Part::Node, count: 1, start, end, planned });
+        self.add(row, Claim { job, extent: Extent::Node, count: 1, start, end, planned });
         self.by_node.list(std::iter::once(row), (start, end), planned);
     }
 

@@ -7,7 +7,7 @@ mod reading;
 use std::sync::Arc;
 
 use super::calendar::Calendar;
-use super::claim::{Claim, Lot, Part};
+use super::claim::{Claim, Extent, Lot};
 use super::columns::Columns;
 use super::nodes::Nodes;
 use super::tenancy::Tenancy;
@@ -245,7 +245,7 @@ impl ByNode {
             return;
         }
         let for_good = &mut self.shut[row].for_good;
-        let Part::Slots(slot) = &claim.part else {
+        let Extent::Slots(slot) = &claim.extent else {
             *for_good = if add { *for_good + 1 } else { *for_good - 1 };
             return;
         };
@@ -259,7 +259,7 @@ impl ByNode {
     }
 
     fn count(&mut self, row: usize, claim: &Claim, count: u64, add: bool) {
-        let Part::Slots(slot) = &claim.part else {
+        let Extent::Slots(slot) = &claim.extent else {
             let exclusive = &mut self.exclusive[row];
             *exclusive = if add { *exclusive + 1 } else { *exclusive - 1 };
             self.columns.refresh(row, self.is_shut(row));

@@ -32,8 +32,8 @@ pub(crate) fn held(book: &Book, vertex: VertexId) -> Held {
     held
 }
 
-/// A vertex of which a job has something.
-pub(crate) struct Part<'a> {
+/// A holding of a job: a vertex of which it has something.
+pub(crate) struct Holding<'a> {
     pub(crate) vertex: VertexId,
     /// The job has it, or units of it, for itself; else it passes through.
     pub(crate) exclusive: bool,
@@ -43,8 +43,8 @@ pub(crate) struct Part<'a> {
 
 /// The vertices of which a job has something, or will have. A pool through which it passes, and of
 /// which it has units, is named more than once, at first without the units.
-pub(crate) fn parts<'a>(graph: &'a Graph, job: &'a Job) -> impl Iterator<Item = Part<'a>> {
-    let whole = job.claims.vertices().iter().map(|touch| Part {
+pub(crate) fn holdings<'a>(graph: &'a Graph, job: &'a Job) -> impl Iterator<Item = Holding<'a>> {
+    let whole = job.claims.vertices().iter().map(|touch| Holding {
         vertex: touch.vertex,
         exclusive: touch.exclusive,
         touch: Some(touch),
@@ -60,7 +60,7 @@ pub(crate) fn parts<'a>(graph: &'a Graph, job: &'a Job) -> impl Iterator<Item = 
             graph.is_pool(*vertex) && needs.iter().any(|(kind, _)| *kind == graph.kind(*vertex))
         })
     });
-    whole.chain(nodes.map(|vertex| Part { vertex, exclusive: true, touch: None }))
+    whole.chain(nodes.map(|vertex| Holding { vertex, exclusive: true, touch: None }))
 }
 
 /// True if no job has a vertex, or the nodes that it is or holds, at any instant of a window.

@@ -116,9 +116,9 @@ impl Search<'_> {
                 self.job = Some(*id);
                 let mut all = HashMap::new();
                 if let Some(job) = self.book.jobs().get(*id) {
-                    for part in questions::parts(self.book.graph(), job) {
-                        let known = all.entry(part.vertex).or_insert((false, None));
-                        *known = (part.exclusive, part.touch.or(known.1));
+                    for holding in questions::holdings(self.book.graph(), job) {
+                        let known = all.entry(holding.vertex).or_insert((false, None));
+                        *known = (holding.exclusive, holding.touch.or(known.1));
                     }
                 }
                 self.touched.insert(*id, all);

@@ -1,20 +1,20 @@
 //! Several shapes, by searches that are exact as far as they go, and otherwise say that they gave
 //! up.
 //!
-//! 1. *Flow* ([`parts`]): slots flow from shapes to rows. This is exact if every row, taken by
+//! 1. *Flow* ([`components`]): slots flow from shapes to rows. This is exact if every row, taken by
 //!    itself, takes slots in one simple way: a bounded number of each shape and a bounded number
 //!    together. A row of which at most one slot can be used is such a row, and so is one on which
 //!    the shapes are not in each other's way, or all take the same. For other rows it is a
 //!    relaxation: what does not flow does not fit, and what flows fits if it happens to on each
 //!    row.
-//! 2. *Units* ([`parts`]): for each pool and each cap, the units that slots take flow from shapes
-//!    to rows. What does not flow does not fit.
+//! 2. *Units* ([`components`]): for each pool and each cap, the units that slots take flow from
+//!    shapes to rows. What does not flow does not fit.
 //! 3. *Packing* ([`packing`]): row by row, all numbers of slots of the smaller shapes, with the
 //!    most of the largest one beside them. Exact, and done only where it takes few steps.
 
+mod components;
 mod flow;
 mod packing;
-mod parts;
 mod problem;
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,9 @@
 //! The slots that rows take, in a form in which they can flow: bounds for each shape, and for
 //! all together.
 //!
-//! Shapes that are in each other's way on a row are one part of it; those that are not are parts of
-//! their own. So a row with room for all shapes has a part for each shape, and one that takes a
-//! single slot has one part of one slot.
+//! Shapes that are in each other's way on a row are one component of it, and each other shape is a
+//! component of its own. So a row with room for all shapes has a component for each shape, and one
+//! that takes a single slot has one component of one slot.
 
 use std::collections::HashMap;
 
@@ -18,8 +18,8 @@ use crate::matcher::flat::taken::Slots;
 
 /// Shapes that are in each other's way on a row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Part {
-    /// By shape, how many slots of it alone; 0 for shapes that are not of this part.
+struct Component {
+    /// By shape, how many slots of it alone; 0 for shapes that are not of this component.
     rooms: Slots,
     /// How many slots together, at most.
     most: u64,
@@ -27,7 +27,7 @@ struct Part {
     exact: bool,
 }
 
-/// Rows, with their classes, that have an equal part.
+/// Rows, with their classes, that have an equal component.
 type Members = Vec<(usize, usize)>;
 
 impl Problem {
@@ -35,10 +35,11 @@ impl Problem {
     pub(super) fn by_flow(&self, effort: &Effort) -> Outcome {
         let groups = self.groups();
         let mut network = Network::new(self.counts.iter().map(|count| u128::from(*count)), 0);
-        for (part, members) in &groups {
+        for (component, members) in &groups {
             let times = |slots: u64| u128::from(slots) * members.len() as u128;
-            let of_shapes = part.rooms.iter().enumerate().filter(|(_, room)| **room > 0);
-            network.group(times(part.most), of_shapes.map(|(shape, room)| (shape, times(*room))));
+            let of_shapes = component.rooms.iter().enumerate().filter(|(_, room)| **room > 0);
+            network
+                .group(times(component.most), of_shapes.map(|(shape, room)| (shape, times(*room))));
         }
         let saturated = network.saturate(effort.left());
         if !effort.take(network.steps as u64) {
@@ -50,22 +51,22 @@ impl Problem {
             None => return Outcome::GaveUp,
         }
         let mut picks = Picks::new();
-        for (at, (part, members)) in groups.iter().enumerate() {
+        for (at, (component, members)) in groups.iter().enumerate() {
             let mut flow: Slots = smallvec::smallvec![0; self.counts.len()];
             for (shape, slots) in network.to_group(at) {
                 flow[shape] = u64::try_from(slots).unwrap_or(u64::MAX);
             }
-            if !self.deal_out(part, members, &mut flow, &mut picks) {
+            if !self.deal_out(component, members, &mut flow, &mut picks) {
                 return Outcome::GaveUp;
             }
         }
         Outcome::Found(picks)
     }
 
-    /// Shares out what flows into equal parts among their rows; says whether it fits there.
+    /// Shares out what flows into equal components among their rows; says whether it fits there.
     fn deal_out(
         &self,
-        part: &Part,
+        component: &Component,
         members: &Members,
         flow: &mut Slots,
         picks: &mut Picks,
@@ -74,17 +75,17 @@ impl Problem {
             // As much as possible, and at least the slots that the rows after it could not take.
             let mut here: Slots = flow
                 .iter()
-                .zip(&part.rooms)
+                .zip(&component.rooms)
                 .map(|(flow, room)| flow.saturating_sub(room.saturating_mul(others)))
                 .collect();
-            let mut left = part.most - here.iter().sum::<u64>();
-            for ((here, flow), room) in here.iter_mut().zip(flow.iter_mut()).zip(&part.rooms) {
+            let mut left = component.most - here.iter().sum::<u64>();
+            for ((here, flow), room) in here.iter_mut().zip(flow.iter_mut()).zip(&component.rooms) {
                 let more = (*room).min(*flow).saturating_sub(*here).min(left);
                 *here += more;
                 left -= more;
                 *flow -= *here;
             }
-            if !part.exact && !self.takes(&self.classes[*class], &here) {
+            if !component.exact && !self.takes(&self.classes[*class], &here) {
                 return false;
             }
             let some = here.iter().enumerate().filter(|(_, count)| **count > 0);
@@ -129,14 +130,14 @@ impl Problem {
         })
     }
 
-    /// All parts of all rows, equal ones together.
-    fn groups(&self) -> Vec<(Part, Members)> {
-        let mut groups: Vec<(Part, Members)> = Vec::new();
-        let mut known: HashMap<Part, usize> = HashMap::new();
+    /// All components of all rows, equal ones together.
+    fn groups(&self) -> Vec<(Component, Members)> {
+        let mut groups: Vec<(Component, Members)> = Vec::new();
+        let mut known: HashMap<Component, usize> = HashMap::new();
         for (at, class) in self.classes.iter().enumerate() {
-            for part in self.parts(class) {
-                let group = *known.entry(part).or_insert_with_key(|part| {
-                    groups.push((part.clone(), Members::new()));
+            for component in self.components(class) {
+                let group = *known.entry(component).or_insert_with_key(|component| {
+                    groups.push((component.clone(), Members::new()));
                     groups.len() - 1
                 });
                 groups[group].1.extend(class.rows.iter().map(|row| (*row, at)));
@@ -145,12 +146,12 @@ impl Problem {
         groups
     }
 
-    fn parts(&self, class: &Class) -> Vec<Part> {
+    fn components(&self, class: &Class) -> Vec<Component> {
         let binds = |constraint: &usize| {
             weigh(&self.weights[*constraint], &class.rooms) > u128::from(class.bounds[*constraint])
         };
         let binding: SmallVec<[usize; 8]> = (0..self.weights.len()).filter(binds).collect();
-        // The lowest shape of the part that a shape belongs to.
+        // The lowest shape of the component that a shape belongs to.
         let mut of: SmallVec<[usize; 8]> = (0..self.counts.len()).collect();
         for constraint in &binding {
             let shapes = || {
@@ -160,31 +161,33 @@ impl Problem {
             };
             let joined: SmallVec<[usize; 8]> = shapes().map(|shape| of[shape]).collect();
             if let Some(first) = joined.iter().min().copied() {
-                of.iter_mut().filter(|part| joined.contains(part)).for_each(|part| *part = first);
+                of.iter_mut()
+                    .filter(|component| joined.contains(component))
+                    .for_each(|component| *component = first);
             }
         }
         let firsts = (0..of.len()).filter(|shape| of[*shape] == *shape);
-        let part = |first: usize| {
+        let component = |first: usize| {
             let rooms = class
                 .rooms
                 .iter()
                 .zip(&of)
-                .map(|(room, part)| if *part == first { *room } else { 0 });
-            self.part(class, rooms.collect(), &binding)
+                .map(|(room, component)| if *component == first { *room } else { 0 });
+            self.component(class, rooms.collect(), &binding)
         };
         firsts
             .filter(|first| {
                 (0..of.len()).any(|shape| of[shape] == *first && class.rooms[shape] > 0)
             })
-            .map(part)
+            .map(component)
             .collect()
     }
 
-    fn part(&self, class: &Class, rooms: Slots, binding: &[usize]) -> Part {
+    fn component(&self, class: &Class, rooms: Slots, binding: &[usize]) -> Component {
         let shapes: SmallVec<[usize; 8]> =
             (0..rooms.len()).filter(|shape| rooms[*shape] > 0).collect();
         if let [shape] = shapes[..] {
-            return Part { most: rooms[shape], rooms, exact: true };
+            return Component { most: rooms[shape], rooms, exact: true };
         }
         let bound = |constraint: usize| u128::from(class.bounds[constraint]);
         let mut most = rooms.iter().fold(0, |sum: u64, room| sum.saturating_add(*room));
@@ -199,7 +202,7 @@ impl Problem {
             let by_weight = sorted(&shapes, |shape| self.weights[constraint][shape]);
             heaviest(&by_weight, &rooms, most) <= bound(constraint)
         });
-        Part { rooms, most, exact }
+        Component { rooms, most, exact }
     }
 
     /// No two slots fit on a row of the class.

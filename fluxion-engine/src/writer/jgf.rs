@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use super::emitted::{Emitted, Style};
 use crate::graph::{Graph, VertexId};
 
-/// Vertices and edges as text.
+/// Vertices and edges in JGF.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Parts {
+pub(super) struct Jgf {
     vertices: String,
     edges: String,
 }
 
-impl Parts {
+impl Jgf {
     pub(super) fn is_edgeless(&self) -> bool {
         self.edges.is_empty()
     }

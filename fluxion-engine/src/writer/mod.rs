@@ -28,7 +28,7 @@ pub(crate) struct Writer {
     /// Something was left out of a shorthand.
     shortened: bool,
     /// Vertices and edges that were gathered, and not written yet.
-    stale: jgf::Parts,
+    stale: jgf::Jgf,
     /// The last queue that a request named: it is written with all that follow, as upstream does.
     queue: Option<Box<str>>,
     /// What nodes contribute that could not be written, and is tried again each time.
@@ -165,21 +165,21 @@ impl Writer {
         if emitted.is_empty() {
             return Ok(String::new());
         }
-        let mut parts = jgf::Parts::default();
-        self.shortened |= parts.add(graph, emitted, short, style);
-        if parts.is_edgeless() {
+        let mut jgf = jgf::Jgf::default();
+        self.shortened |= jgf.add(graph, emitted, short, style);
+        if jgf.is_edgeless() {
             return Err(Error {
                 reason: Reason::NotFound,
                 text: "jgf: vertices without an edge".to_owned(),
             });
         }
-        Ok(format!("{}{}", self.document(&parts, style), style.end))
+        Ok(format!("{}{}", self.document(&jgf, style), style.end))
     }
 
-    fn document(&self, parts: &jgf::Parts, style: Style) -> String {
+    fn document(&self, jgf: &jgf::Jgf, style: Style) -> String {
         let Style { comma, colon, .. } = style;
         let mut out = format!("{{\"graph\"{colon}");
-        parts.write(&mut out, style);
+        jgf.write(&mut out, style);
         if self.shortened {
             // Writing into a String cannot fail.
             let _ = write!(out, "{comma}\"writer\"{colon}\"fluxion:jgf_shorthand\"");
@@ -200,23 +200,23 @@ impl Writer {
         self.stuck.gather(graph, emitted);
         // As upstream: the vertices that a grant without cores adds here are only written with the
         // next that has some.
-        let mut parts = std::mem::take(&mut self.stale);
-        self.shortened |= parts.add(graph, emitted, short, style);
+        let mut jgf = std::mem::take(&mut self.stale);
+        self.shortened |= jgf.add(graph, emitted, short, style);
         // A graph with pools, which upstream does not have, is spared this: each job comes back from
         // its R.
         if self.stuck.is_empty() && (emitted.is_empty() || !graph.has_pool_types()) {
-            self.stale = parts;
+            self.stale = jgf;
             return Ok(String::new());
         }
         let mut out = match self.stuck.rv1(graph, about, style) {
             Ok(out) => out,
             Err(error) => {
-                self.stale = parts;
+                self.stale = jgf;
                 return Err(error);
             }
         };
         self.stuck = rlite::Rlite::default();
-        let _ = write!(out, "{comma}\"scheduling\"{colon}{}", self.document(&parts, style));
+        let _ = write!(out, "{comma}\"scheduling\"{colon}{}", self.document(&jgf, style));
         attributes(&mut out, graph, self.queue.as_deref(), about.slots, style);
         out.push('}');
         out.push_str(end);

@@ -6,9 +6,9 @@ use super::sort;
 use crate::graph::{TypeId, VertexId};
 use crate::policy::Order;
 
-/// A vertex of a group, with the choices below it.
+/// A branch of the search: a vertex of a group, with the choices below it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Edge {
+pub(crate) struct Branch {
     pub(crate) vertex: VertexId,
     pub(crate) exclusive: bool,
     /// The level that it serves; of a slot that takes units of the pools of a node, the slot.
@@ -28,7 +28,7 @@ pub(crate) struct Group {
     /// How much it counts toward the wanted number. Slots that only take units of pools are one
     /// group, of which any number serves.
     pub(crate) count: u64,
-    /// Its vertices: a range of the edges of the walk.
+    /// Its vertices: a range of the branches of the walk.
     pub(crate) from: u32,
     pub(crate) to: u32,
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-use super::choose::{self, Edge, Gathered, Group, index, inner};
+use super::choose::{self, Branch, Gathered, Group, index, inner};
 use super::request::{Levels, Request, RequestLevel};
 use super::scene::Scene;
 use crate::graph::TypeId;
@@ -70,7 +70,7 @@ pub(super) fn slots(
     options: &[usize],
     union: &Levels,
     mut inside: Gathered,
-    edges: &mut Vec<Edge>,
+    branches: &mut Vec<Branch>,
     found: &mut Gathered,
 ) -> bool {
     let request = scene.request;
@@ -112,7 +112,7 @@ pub(super) fn slots(
         // other.
         let formed =
             slots_of[0].iter().map(room).min().unwrap_or(0).min(u64::from(wanted.unsigned_abs()));
-        return (0..formed).all(|_| form(&slots_of[0], &have, &mut lanes, edges, found));
+        return (0..formed).all(|_| form(&slots_of[0], &have, &mut lanes, branches, found));
     }
     let mut known = Known::new();
     let mut left = have.clone();
@@ -134,7 +134,7 @@ pub(super) fn slots(
     // is.
     let mut all = formed.into_iter().enumerate();
     all.all(|(option, count)| {
-        (0..count).all(|_| form(&slots_of[option], &have, &mut lanes, edges, found))
+        (0..count).all(|_| form(&slots_of[option], &have, &mut lanes, branches, found))
     })
 }
 
@@ -144,10 +144,10 @@ fn form(
     parts: &Parts,
     all: &Counts,
     lanes: &mut [(Vec<Group>, usize)],
-    edges: &mut Vec<Edge>,
+    branches: &mut Vec<Branch>,
     found: &mut Gathered,
 ) -> bool {
-    let from = edges.len();
+    let from = branches.len();
     let mut score = 1_i64;
     for (column, count) in parts {
         let (groups, next) = &mut lanes[*column];
@@ -155,17 +155,17 @@ fn form(
         let mut have = 0;
         while have < wanted {
             let Some(group) = groups.get(*next) else {
-                edges.truncate(from);
+                branches.truncate(from);
                 return false;
             };
             *next += 1;
             have += group.count;
             score = score.saturating_add(group.score);
-            let edge = edges[group.from as usize];
-            edges.push(Edge { exclusive: true, ..edge });
+            let branch = branches[group.from as usize];
+            branches.push(Branch { exclusive: true, ..branch });
         }
     }
-    let group = Group { score, count: 1, from: index(from), to: index(edges.len()) };
+    let group = Group { score, count: 1, from: index(from), to: index(branches.len()) };
     found.push(TypeId::SLOT, group);
     true
 }

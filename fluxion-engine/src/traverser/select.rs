@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-use super::choose::Edge;
+use super::choose::Branch;
 use super::request::Request;
 use super::scene::Window;
 use crate::graph::{ByVertex, Graph, TypeId, VertexId};
@@ -61,42 +61,43 @@ pub(crate) fn select(
     request: &Request,
     exclusive_kinds: &[TypeId],
     window: Window,
-    choices: &[Edge],
+    choices: &[Branch],
     chosen: std::ops::Range<usize>,
 ) -> Selection {
     let (mut marks, mut units) = (Marks::default(), Vec::<Units>::new());
     let mut open = vec![(chosen, None)];
     while let Some((range, above)) = open.pop() {
-        for edge in &choices[range] {
-            let level = edge.level as usize;
+        for branch in &choices[range] {
+            let level = branch.level as usize;
             // As upstream: the way to a chosen vertex is only kept for choices on top. Vertices
             // that a vertex chose among those that do not lie directly below it are lost.
-            let by = above.filter(|above| !edge.units && graph.parent(edge.vertex) != Some(*above));
-            if by.is_some_and(|above| !graph.associates(above).contains(&edge.vertex)) {
+            let by =
+                above.filter(|above| !branch.units && graph.parent(branch.vertex) != Some(*above));
+            if by.is_some_and(|above| !graph.associates(above).contains(&branch.vertex)) {
                 continue;
             }
-            if edge.units {
-                mark(graph, &mut marks, edge.vertex);
+            if branch.units {
+                mark(graph, &mut marks, branch.vertex);
                 match units
                     .iter_mut()
-                    .find(|known| known.node == edge.vertex && known.slot == level)
+                    .find(|known| known.node == branch.vertex && known.slot == level)
                 {
-                    Some(known) => known.count += u64::from(edge.to),
+                    Some(known) => known.count += u64::from(branch.to),
                     None => units.push(Units {
-                        node: edge.vertex,
+                        node: branch.vertex,
                         slot: level,
-                        count: u64::from(edge.to),
+                        count: u64::from(branch.to),
                     }),
                 }
                 continue;
             }
             let mark = match by {
-                Some(above) => mark_below(&mut marks, edge.vertex, above),
-                None => mark(graph, &mut marks, edge.vertex),
+                Some(above) => mark_below(&mut marks, branch.vertex, above),
+                None => mark(graph, &mut marks, branch.vertex),
             };
-            mark.exclusive |= edge.exclusive;
+            mark.exclusive |= branch.exclusive;
             mark.level = Some(level);
-            open.push((edge.from as usize..edge.to as usize, Some(edge.vertex)));
+            open.push((branch.from as usize..branch.to as usize, Some(branch.vertex)));
         }
     }
     for one in &units {

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::choose::{self, Edge, Gathered, Group, index, inner};
+use super::choose::{self, Branch, Gathered, Group, index, inner};
 use super::explore::Sieve;
 use super::flexible;
 use super::obstacles::Obstacles;
@@ -38,8 +38,8 @@ enum Match {
 pub(crate) struct Walk<'a> {
     scene: Scene<'a>,
     obstacles: Obstacles,
-    edges: Vec<Edge>,
-    chosen: Vec<Edge>,
+    branches: Vec<Branch>,
+    chosen: Vec<Branch>,
     /// Below this vertex only these children can serve; in the order of a walk that ends early.
     few: Option<(VertexId, Vec<VertexId>)>,
     /// No slot can be formed from what lies directly below this vertex, which has many children.
@@ -52,7 +52,7 @@ impl<'a> Walk<'a> {
         Walk {
             scene,
             obstacles: Obstacles::default(),
-            edges: Vec::new(),
+            branches: Vec::new(),
             chosen: Vec::new(),
             few: None,
             barren: None,
@@ -97,14 +97,14 @@ impl<'a> Walk<'a> {
     pub(super) fn take(&mut self, groups: &[Group]) -> Range<usize> {
         let start = self.chosen.len();
         for group in groups {
-            self.chosen.extend_from_slice(&self.edges[group.from as usize..group.to as usize]);
+            self.chosen.extend_from_slice(&self.branches[group.from as usize..group.to as usize]);
         }
         start..self.chosen.len()
     }
 
     /// Forgets candidates and choices.
     pub(super) fn forget(&mut self) {
-        self.edges.clear();
+        self.branches.clear();
         self.chosen.clear();
     }
 
@@ -154,7 +154,7 @@ impl<'a> Walk<'a> {
         }
         let below = prefix.checked_add(self.scene.policy.factor(self.scene.graph, vertex)?)?;
         let mut inside = Gathered::default();
-        let start = self.edges.len();
+        let start = self.branches.len();
         match matched {
             Match::Slot(slot) => {
                 if !self.slots(vertex, slot, levels, below, &mut inside) {
@@ -177,16 +177,16 @@ impl<'a> Walk<'a> {
             if !with.is_empty() {
                 chosen = self.choose(&with, &mut inside, inner(self.scene.policy.order()))?;
                 // Candidates below that were not chosen are of no use any more.
-                self.edges.truncate(start);
+                self.branches.truncate(start);
                 inside = Gathered::default();
             }
         }
         found.merge(inside);
         if let Some(level) = level {
             let score = self.scene.policy.score(self.scene.graph, vertex, prefix);
-            let at = index(self.edges.len());
+            let at = index(self.branches.len());
             let (from, to) = (index(chosen.start), index(chosen.end));
-            self.edges.push(Edge {
+            self.branches.push(Branch {
                 vertex,
                 exclusive,
                 level: index(level),
@@ -260,7 +260,14 @@ impl<'a> Walk<'a> {
                 let slots = flexible::most(scene.request, &options);
                 let mut inside = Gathered::default();
                 self.explore(vertex, &union, false, true, prefix, slots, &mut inside);
-                return flexible::slots(&scene, &options, &union, inside, &mut self.edges, found);
+                return flexible::slots(
+                    &scene,
+                    &options,
+                    &union,
+                    inside,
+                    &mut self.branches,
+                    found,
+                );
             }
         }
         let level = &self.scene.request.levels[slot];
@@ -310,13 +317,13 @@ impl<'a> Walk<'a> {
         }
         let units_of = |slots: u64| {
             let to = u32::try_from(slots).expect("no more slots than a claim may hold");
-            Edge { vertex, exclusive: false, level: index(slot), units: true, from: 0, to }
+            Branch { vertex, exclusive: false, level: index(slot), units: true, from: 0, to }
         };
         if lanes.is_empty() {
             // Slots that only take units are alike: a pool may have room for billions.
             if room > 0 {
-                let from = self.edges.len();
-                self.edges.push(units_of(room));
+                let from = self.branches.len();
+                self.branches.push(units_of(room));
                 let score = prefix.saturating_add(1);
                 found.push(
                     TypeId::SLOT,
@@ -330,27 +337,28 @@ impl<'a> Walk<'a> {
         }
         while room > 0 {
             room -= 1;
-            let from = self.edges.len();
+            let from = self.branches.len();
             let mut score = 1_i64;
             for (groups, next, wanted) in &mut lanes {
                 let mut have = 0;
                 while have < *wanted {
                     let Some(group) = groups.get(*next) else {
-                        self.edges.truncate(from);
+                        self.branches.truncate(from);
                         return;
                     };
                     *next += 1;
                     have += group.count;
                     score = score.saturating_add(group.score);
-                    let edge = self.edges[group.from as usize];
-                    self.edges.push(Edge { exclusive: true, ..edge });
+                    let branch = self.branches[group.from as usize];
+                    self.branches.push(Branch { exclusive: true, ..branch });
                 }
             }
             if !units.is_empty() {
                 score = score.saturating_add(prefix);
-                self.edges.push(units_of(1));
+                self.branches.push(units_of(1));
             }
-            let group = Group { score, count: 1, from: index(from), to: index(self.edges.len()) };
+            let group =
+                Group { score, count: 1, from: index(from), to: index(self.branches.len()) };
             found.push(TypeId::SLOT, group);
         }
     }
@@ -365,7 +373,7 @@ impl<'a> Walk<'a> {
         let request = self.scene.request;
         // Of siblings of one type, such as alternative slots, the last one says how many: as
         // upstream.
-        let mut picked: SmallVec<[(TypeId, SmallVec<[Edge; 4]>); 2]> = SmallVec::new();
+        let mut picked: SmallVec<[(TypeId, SmallVec<[Branch; 4]>); 2]> = SmallVec::new();
         for level in request.of_range(levels) {
             let groups = found.get(level.kind);
             let count = level.count.choose(choose::qualified(groups));
@@ -374,33 +382,33 @@ impl<'a> Walk<'a> {
                 return None;
             }
             choose::sort(groups, order, false);
-            let (mut have, mut edges) = (0_u64, SmallVec::new());
+            let (mut have, mut branches) = (0_u64, SmallVec::new());
             for group in groups.iter() {
                 if have >= count {
                     break;
                 }
-                let of_group = &self.edges[group.from as usize..group.to as usize];
+                let of_group = &self.branches[group.from as usize..group.to as usize];
                 match *of_group {
                     // Of slots that take units as many as are still wanted.
-                    [units @ Edge { units: true, .. }] => {
+                    [units @ Branch { units: true, .. }] => {
                         let more = group.count.min(count - have);
-                        edges.push(Edge {
+                        branches.push(Branch {
                             to: units.to.min(u32::try_from(more).unwrap_or(u32::MAX)),
                             ..units
                         });
                     }
-                    _ => edges.extend_from_slice(of_group),
+                    _ => branches.extend_from_slice(of_group),
                 }
                 have = have.saturating_add(group.count);
             }
             match picked.iter_mut().find(|(kind, _)| *kind == level.kind) {
-                Some(before) => before.1 = edges,
-                None => picked.push((level.kind, edges)),
+                Some(before) => before.1 = branches,
+                None => picked.push((level.kind, branches)),
             }
         }
         let start = self.chosen.len();
-        for (_, edges) in &picked {
-            self.chosen.extend_from_slice(edges);
+        for (_, branches) in &picked {
+            self.chosen.extend_from_slice(branches);
         }
         Some(start..self.chosen.len())
     }

@@ -6,18 +6,20 @@ use super::problem::STEPS_MAX;
 #[derive(Debug)]
 pub(super) struct Network {
     shapes: usize,
-    /// By node, positions in `edges`. Node 0 is the source, node 1 the sink; shapes follow, then
+    /// By node, positions in `pipes`. Node 0 is the source, node 1 the sink; shapes follow, then
     /// groups.
     at: Vec<Vec<usize>>,
-    /// In pairs: an edge, and the way back.
-    edges: Vec<Edge>,
+    /// In pairs: a pipe, and the way back.
+    pipes: Vec<Pipe>,
     /// Steps so far.
     pub(super) steps: usize,
 }
 
+/// A pipe of the network.
 #[derive(Debug, Clone, Copy)]
-struct Edge {
+struct Pipe {
     to: usize,
+    /// How much more may flow through it.
     left: u128,
 }
 
@@ -27,10 +29,10 @@ const SINK: usize = 1;
 impl Network {
     /// `steps` were taken before, and count.
     pub(super) fn new(supplies: impl Iterator<Item = u128>, steps: usize) -> Self {
-        let mut network = Network { shapes: 0, at: vec![Vec::new(); 2], edges: Vec::new(), steps };
+        let mut network = Network { shapes: 0, at: vec![Vec::new(); 2], pipes: Vec::new(), steps };
         for supply in supplies {
             network.at.push(Vec::new());
-            network.edge(SOURCE, 2 + network.shapes, supply);
+            network.pipe(SOURCE, 2 + network.shapes, supply);
             network.shapes += 1;
         }
         network
@@ -41,17 +43,17 @@ impl Network {
         let group = self.at.len();
         self.at.push(Vec::new());
         for (shape, most) in of_shapes {
-            self.edge(2 + shape, group, most);
+            self.pipe(2 + shape, group, most);
         }
-        self.edge(group, SINK, most);
+        self.pipe(group, SINK, most);
     }
 
-    fn edge(&mut self, from: usize, to: usize, capacity: u128) {
+    fn pipe(&mut self, from: usize, to: usize, capacity: u128) {
         self.steps += 1;
-        self.at[from].push(self.edges.len());
-        self.edges.push(Edge { to, left: capacity });
-        self.at[to].push(self.edges.len());
-        self.edges.push(Edge { to: from, left: 0 });
+        self.at[from].push(self.pipes.len());
+        self.pipes.push(Pipe { to, left: capacity });
+        self.at[to].push(self.pipes.len());
+        self.pipes.push(Pipe { to: from, left: 0 });
     }
 
     /// Whether all that is supplied flows; `None`: the steps, at most `left` more, did not suffice
@@ -59,7 +61,7 @@ impl Network {
     pub(super) fn saturate(&mut self, left: u64) -> Option<bool> {
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let most = self.steps.saturating_add(left).min(STEPS_MAX);
-        let supplied: u128 = self.at[SOURCE].iter().map(|edge| self.edges[*edge].left).sum();
+        let supplied: u128 = self.at[SOURCE].iter().map(|pipe| self.pipes[*pipe].left).sum();
         let mut flow = 0;
         loop {
             let levels = self.levels();
@@ -81,9 +83,9 @@ impl Network {
 
     /// What flows into a group, by shape; groups are counted in the order in which they were made.
     pub(super) fn to_group(&self, group: usize) -> impl Iterator<Item = (usize, u128)> + '_ {
-        let edges = self.at[2 + self.shapes + group].iter().map(|edge| self.edges[*edge]);
+        let pipes = self.at[2 + self.shapes + group].iter().map(|pipe| self.pipes[*pipe]);
         // What came in can be sent back.
-        edges.filter(|edge| edge.to != SINK).map(|edge| (edge.to - 2, edge.left))
+        pipes.filter(|pipe| pipe.to != SINK).map(|pipe| (pipe.to - 2, pipe.left))
     }
 
     /// How far each node is from the source; `usize::MAX`: it cannot be reached.
@@ -95,10 +97,10 @@ impl Network {
         while let Some(&node) = queue.get(head) {
             head += 1;
             self.steps += self.at[node].len();
-            for edge in self.at[node].iter().map(|edge| self.edges[*edge]) {
-                if edge.left > 0 && levels[edge.to] == usize::MAX {
-                    levels[edge.to] = levels[node] + 1;
-                    queue.push(edge.to);
+            for pipe in self.at[node].iter().map(|pipe| self.pipes[*pipe]) {
+                if pipe.left > 0 && levels[pipe.to] == usize::MAX {
+                    levels[pipe.to] = levels[node] + 1;
+                    queue.push(pipe.to);
                 }
             }
         }
@@ -111,14 +113,14 @@ impl Network {
         if node == SINK {
             return most;
         }
-        while let Some(&edge) = self.at[node].get(next[node]) {
+        while let Some(&pipe) = self.at[node].get(next[node]) {
             self.steps += 1;
-            let Edge { to, left } = self.edges[edge];
+            let Pipe { to, left } = self.pipes[pipe];
             if left > 0 && levels[to] == levels[node] + 1 {
                 let sent = self.push(to, most.min(left), levels, next);
                 if sent > 0 {
-                    self.edges[edge].left -= sent;
-                    self.edges[edge ^ 1].left += sent;
+                    self.pipes[pipe].left -= sent;
+                    self.pipes[pipe ^ 1].left += sent;
                     return sent;
                 }
             }

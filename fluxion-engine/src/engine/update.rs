@@ -151,8 +151,8 @@ fn take_up(
         UpdateReader::Jgf => (named(engine.graph(), text, false, &slots)?, Vec::new()),
         UpdateReader::JgfShorthand => (named(engine.graph(), text, true, &slots)?, Vec::new()),
         UpdateReader::Rv1exec => {
-            let taken = executed(engine.graph(), text, &slots)?;
-            (taken.vertices, taken.shown)
+            let listing = executed(engine.graph(), text, &slots)?;
+            (listing.vertices, listing.shown)
         }
     };
     let to = at.saturating_add(duration);
@@ -291,9 +291,9 @@ fn named(
     Ok(all)
 }
 
-/// What R takes.
+/// The vertices that an R lists.
 #[derive(Default)]
-struct Taken {
+struct Listing {
     /// Vertices; whether the job has each for itself.
     vertices: Vec<(VertexId, bool)>,
     /// Nodes that are written as exclusive, whether or not they are.
@@ -305,8 +305,8 @@ fn without_a_word() -> Error {
     Error { reason: Reason::Invalid, text: String::new() }
 }
 
-/// The vertices of R: those that it lists below each rank, and nodes that it lists completely.
-fn executed(graph: &Graph, text: &str, slots: &[Slots]) -> Result<Taken, Error> {
+/// The listing of an R: the vertices below each rank, and nodes of which it has all of them.
+fn executed(graph: &Graph, text: &str, slots: &[Slots]) -> Result<Listing, Error> {
     R_BYTES_MAX.check(text.len(), "R")?;
     let document: Resources<'_> = r::read(text, "R").map_err(|_| without_a_word())?;
     document.check_version("R").map_err(|_| without_a_word())?;
@@ -336,7 +336,7 @@ fn executed(graph: &Graph, text: &str, slots: &[Slots]) -> Result<Taken, Error> 
     if hosts.len() != ranks.len() {
         return Err(unequal());
     }
-    let (mut all, units) = (Taken::default(), units::kinds_by_rank(slots));
+    let (mut listing, units) = (Listing::default(), units::kinds_by_rank(slots));
     for (lite, ranges) in execution.r_lite.iter().zip(&entries) {
         let children = by_type(lite);
         for rank in ranges.iter().flat_map(|(first, last)| *first..=*last) {
@@ -350,10 +350,10 @@ fn executed(graph: &Graph, text: &str, slots: &[Slots]) -> Result<Taken, Error> 
                 }
             }
             let host = &hosts[ranks.partition_point(|known| *known < rank)];
-            of_rank(graph, rank, host, &children, &mut all)?;
+            of_rank(graph, rank, host, &children, &mut listing)?;
         }
     }
-    Ok(all)
+    Ok(listing)
 }
 
 /// The ids that an entry lists, by type; of a type that is named twice the last ones count.
@@ -367,7 +367,7 @@ fn of_rank(
     rank: u32,
     host: &str,
     children: &BTreeMap<&str, &str>,
-    all: &mut Taken,
+    listing: &mut Listing,
 ) -> Result<(), Error> {
     let missing =
         |what: String| Error { reason: Reason::NotFound, text: format!("R: rank {rank}: {what}") };
@@ -399,15 +399,15 @@ fn of_rank(
                 };
                 let vertex =
                     vertices.iter().find(is_it).ok_or_else(|| missing(format!("no {kind}{id}")))?;
-                all.vertices.push((*vertex, true));
+                listing.vertices.push((*vertex, true));
                 found += 1;
             }
         }
     }
     // As upstream: the node itself is taken where all that has its rank is listed.
-    all.vertices.push((node, found + 1 == vertices.len()));
+    listing.vertices.push((node, found + 1 == vertices.len()));
     // As upstream, which writes it as taken however little is listed.
-    all.shown.push(node);
+    listing.shown.push(node);
     Ok(())
 }
 

@@ -5,20 +5,13 @@ use std::time::Instant;
 
 use fluxion_engine::{Engine, Grant, JobMode, MatchOp};
 
+use super::answer::Answer;
 use super::failure::Failure;
 use super::handle::{Handle, call};
 use super::text;
 use super::text::Out;
 use crate::abi::{match_op_t, reapi_cli_ctx_t};
 use crate::{errno, match_op};
-
-/// Where the answer to a match goes.
-struct Answer {
-    reserved: *mut bool,
-    r: *mut *mut c_char,
-    at: *mut i64,
-    ov: *mut f64,
-}
 
 /// See the header.
 #[unsafe(no_mangle)]
@@ -32,11 +25,10 @@ pub(crate) unsafe extern "C" fn reapi_cli_match(
     at: *mut i64,
     ov: *mut f64,
 ) -> c_int {
-    let answer = Answer { reserved, r, at, ov };
     let work = |context: &mut Handle| {
         // SAFETY: pointers by the header.
         unsafe {
-            let jobid = Out::new(jobid)?;
+            let (jobid, answer) = (Out::new(jobid)?, Answer::of(reserved, r, at, ov)?);
             jobid.set(do_match(context, match_op, jobspec, None, &answer)?.unwrap_or(u64::MAX));
         }
         Ok(())
@@ -57,10 +49,12 @@ pub(crate) unsafe extern "C" fn reapi_cli_match_with_jobid(
     at: *mut i64,
     ov: *mut f64,
 ) -> c_int {
-    let answer = Answer { reserved, r, at, ov };
     let work = |context: &mut Handle| {
         // SAFETY: pointers by the header.
-        unsafe { do_match(context, match_op, jobspec, Some(jobid), &answer) }.map(|_| ())
+        unsafe {
+            let answer = Answer::of(reserved, r, at, ov)?;
+            do_match(context, match_op, jobspec, Some(jobid), &answer).map(|_| ())
+        }
     };
     // SAFETY: the header's rules for ctx are those of `call`.
     unsafe { call(ctx, "reapi_cli_match_with_jobid", work) }
@@ -216,7 +210,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_info(
 /// Matches, and puts the answer. Returns the job where something was taken.
 ///
 /// # Safety
-/// The pointers are as the header says.
+/// `jobspec` is as the header says.
 unsafe fn do_match(
     context: &mut Handle,
     op: match_op_t,
@@ -226,28 +220,19 @@ unsafe fn do_match(
 ) -> Result<Option<u64>, Failure> {
     let started = Instant::now();
     // SAFETY: the caller's promise.
-    let (reserved, r, at, ov, jobspec) = unsafe {
-        (
-            Out::new(answer.reserved)?,
-            Out::new(answer.r)?,
-            Out::new(answer.at)?,
-            Out::new(answer.ov)?,
-            text::read(jobspec, "jobspec")?,
-        )
-    };
+    let jobspec = unsafe { text::read(jobspec, "jobspec") }?;
     let engine = context.engine()?;
-    at.set(0);
-    ov.set(0.0);
+    answer.clear_times();
     let op = operation(op)?;
     let result = match jobid {
         Some(jobid) => engine.match_job(op, jobspec, jobid),
         None => engine.match_next(op, jobspec),
     };
     let seconds = started.elapsed().as_secs_f64();
-    ov.set(seconds);
-    at.set(engine.refused_at());
+    answer.ov.set(seconds);
+    answer.at.set(engine.refused_at());
     let Grant { job, at: start, reserved: later, r: granted, .. } = result?;
-    if let Err(failure) = r.set_text(&granted) {
+    if let Err(failure) = answer.r.set_text(&granted) {
         // Without its answer the caller would not know its resources.
         if let Some(job) = job {
             engine.cancel(job)?;
@@ -257,9 +242,9 @@ unsafe fn do_match(
     if let Some(job) = job {
         engine.set_overhead(job, seconds);
     }
-    at.set(start);
+    answer.at.set(start);
     if op != MatchOp::Satisfiability {
-        reserved.set(later);
+        answer.reserved.set(later);
     }
     Ok(job)
 }

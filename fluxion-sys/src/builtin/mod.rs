@@ -3,6 +3,7 @@
 //! Each function checks its pointers, runs the engine with panics caught, notes the text of a
 //! failure in the context and sets errno. Nothing of the engine is decided here.
 
+pub(crate) mod answer;
 pub(crate) mod extensions;
 mod failure;
 pub(crate) mod graph;

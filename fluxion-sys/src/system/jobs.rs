@@ -8,16 +8,9 @@ use super::barrier::{self, Ctx, Outcome, Text, TextOut};
 use super::context::{Context, Effect, Owned, absent, with_graph};
 use crate::abi::match_op_t;
 use crate::builtin::Failure;
+use crate::builtin::answer::Answer;
 use crate::builtin::text::{self, Out};
 use crate::{errno, match_op as op};
-
-/// Where the answer to a match goes, checked.
-struct Answer {
-    reserved: Out<bool>,
-    r: Out<*mut c_char>,
-    at: Out<i64>,
-    ov: Out<f64>,
-}
 
 /// The answer of the library, in variables of our own.
 struct Raw {
@@ -35,9 +28,11 @@ impl Raw {
 }
 
 impl Answer {
+    /// The places for the answer, with times as of a match that has not succeeded.
+    ///
     /// # Safety
     /// Pointers as the header says.
-    unsafe fn of(
+    unsafe fn before_match(
         reserved: *mut bool,
         r: TextOut,
         at: *mut i64,
@@ -46,15 +41,9 @@ impl Answer {
     ) -> Result<Self, Failure> {
         // SAFETY: the caller's promise.
         unsafe {
-            let answer = Answer {
-                reserved: Out::new(reserved)?,
-                r: Out::new(r)?,
-                at: Out::new(at)?,
-                ov: Out::new(ov)?,
-            };
+            let answer = Answer::of(reserved, r, at, ov)?;
             text::read(jobspec, "jobspec")?;
-            answer.at.set(0);
-            answer.ov.set(0.0);
+            answer.clear_times();
             Ok(answer)
         }
     }
@@ -113,7 +102,7 @@ pub(super) unsafe extern "C" fn match_allocate(
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
         let (jobid, answer) =
-            unsafe { (Out::new(jobid)?, Answer::of(reserved, r, at, ov, jobspec)?) };
+            unsafe { (Out::new(jobid)?, Answer::before_match(reserved, r, at, ov, jobspec)?) };
         let function = context.raw().match_allocate;
         let mut raw = Raw::new(0);
         // SAFETY: places of our own, a string by the header.
@@ -155,7 +144,7 @@ pub(super) unsafe extern "C" fn match_op(
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
         let (jobid, answer) =
-            unsafe { (Out::new(jobid)?, Answer::of(reserved, r, at, ov, jobspec)?) };
+            unsafe { (Out::new(jobid)?, Answer::before_match(reserved, r, at, ov, jobspec)?) };
         let function = context.raw().match_op.ok_or_else(absent)?;
         let effect = known(match_op)?;
         let mut raw = Raw::new(0);
@@ -197,7 +186,7 @@ pub(super) unsafe extern "C" fn match_with_jobid(
 ) -> c_int {
     let work = |context: &mut Context| {
         // SAFETY: pointers by the header.
-        let answer = unsafe { Answer::of(reserved, r, at, ov, jobspec)? };
+        let answer = unsafe { Answer::before_match(reserved, r, at, ov, jobspec)? };
         let function = context.raw().match_with_jobid.ok_or_else(absent)?;
         let effect = known(match_op)?;
         if effect == Effect::Changes && holds_something(context, jobid)? {

@@ -1,9 +1,11 @@
 //! The project's own shared library, opened as any other; and a copy of it with extensions that
 //! have other names.
 
+use std::ffi::CString;
 use std::path::{Path, PathBuf};
+use std::ptr;
 
-use fluxion_sys::{FunctionTable, errno};
+use fluxion_sys::{FunctionTable, errno, match_op};
 
 use crate::Session;
 
@@ -106,4 +108,37 @@ fn ours_without_extensions_is_a_plain_library() {
         (session.initialize(GRAPH, r#"{"load_format":"jgf","pool_types":["*"]}"#), errno::get()),
         (-1, errno::EPROTO)
     );
+}
+
+/// One rule for the built-in library and for one behind the barrier: no place is written to where
+/// one of them is NULL, and nothing is taken.
+#[test]
+fn a_match_without_all_places_for_its_answer_writes_to_none() {
+    let spec = CString::new(CORE).unwrap();
+    for table in [FunctionTable::builtin(), FunctionTable::open(&shared_library()).unwrap()] {
+        let session = Session::without_graph(table);
+        assert_eq!(session.initialize(GRAPH, OPTIONS), 0, "{}", session.message());
+        for missing in 0..4 {
+            let (mut reserved, mut r, mut at, mut ov) = (true, ptr::null_mut(), -1, -1.0);
+            errno::set(0);
+            // SAFETY: our context, our string, and places of which one is NULL on purpose.
+            let rc = unsafe {
+                table.match_with_jobid.unwrap()(
+                    session.ctx,
+                    match_op::ALLOCATE,
+                    spec.as_ptr(),
+                    1,
+                    if missing == 0 { ptr::null_mut() } else { &raw mut reserved },
+                    if missing == 1 { ptr::null_mut() } else { &raw mut r },
+                    if missing == 2 { ptr::null_mut() } else { &raw mut at },
+                    if missing == 3 { ptr::null_mut() } else { &raw mut ov },
+                )
+            };
+            assert_eq!((rc, errno::get()), (-1, errno::EINVAL), "place {missing}");
+            assert_eq!((reserved, r.is_null(), at, ov), (true, true, -1, -1.0), "place {missing}");
+        }
+        // A failed match puts its times.
+        assert_eq!(session.matched("{", Some(1)).at, 0);
+        assert_eq!(session.matched(CORE, Some(1)).rc, 0, "{}", session.message());
+    }
 }

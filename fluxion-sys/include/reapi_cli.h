@@ -17,36 +17,36 @@
  *
  * ERRORS
  *   Functions that return int return 0, or -1 with errno set. Failures of the built-in library leave a text that
- *   reapi_cli_get_err_msg returns, except EBUSY, ENODEV and EAGAIN, which are answers, and those that upstream is silent about
- *   (arguments that are NULL, a context without a graph). A call that fails changes nothing. Which function sets which errno,
- *   and when, is a table in docs/fluxion-errno.md. In short:
+ *   reapi_cli_get_err_msg returns, except EBUSY, ENODEV and EAGAIN, which are answers, and those about which upstream is silent
+ *   (arguments that are NULL, a context without a graph). A call that fails changes nothing. A table in docs/fluxion-errno.md
+ *   has the errnos of each function with their causes. In short:
  *     EINVAL     an argument, the jobspec or a document is wrong; also: ctx is NULL or not initialized
- *     EBUSY      it does not fit now
- *     ENODEV     it would not fit on the idle machine either
- *     EAGAIN     ours, only for several shapes on pools, or levels, or with a search_budget: no place was found, and it is not proved that there is none; the
- *                same question gets the same answer until something changes
- *     ENOENT     there is no such job, path, rank or slot; also: a match later than now finds a place and nothing of it would
- *                be taken, and find shows the root alone
- *     ERANGE     of a match with alternative slots: it does not fit now, and an alternative never does
+ *     EBUSY      the request does not fit now
+ *     ENODEV     the request would not fit on the idle machine either
+ *     EAGAIN     ours, only for several shapes on pools, or levels, or with a search_budget: no place was found, and there is
+ *                no proof that there is none; the same question gets the same answer until something changes
+ *     ENOENT     there is no such job, path, rank or slot; also: a match later than now finds a place of which nothing would be
+ *                taken, and find shows the root alone
+ *     ERANGE     of a match with alternative slots: the request does not fit now, and one of the alternatives never does
  *     EEXIST     there already is a job of this id (upstream does not notice, and loses the first one's resources)
  *     ENOTSUP    not possible with this kind of graph
  *     EPROTO     the graph or the options cannot be used (initialize only)
- *     EOVERFLOW  a job that is to be cancelled has an id larger than INT64_MAX: as upstream, it can be matched under it, and not
- *                removed; also: the choices of xor_slot multiply to more than 1000
- *     ENOSYS     not offered by this library; also: match_format placement of what is not made of pools
+ *     EOVERFLOW  a job that is to be cancelled has an id larger than INT64_MAX: as upstream, a match can use such an id, and no
+ *                call removes the job; also: the choices of xor_slot multiply to more than 1000
+ *     ENOSYS     not offered by this library; also: match_format placement for resources that are not made of pools
  *     EFAULT     a defect of the library itself was caught in the midst of a change; the context can only be destroyed
- *     ECANCELED  a defect was caught in a call that had changed nothing so far (any question; any other call until all that it
- *                was given is read and checked), or in a match, which is undone: nothing has changed, and the context
- *                answers on
+ *     ECANCELED  a defect was caught in a call that had changed nothing so far (any question; any other call until all its
+ *                arguments are read and checked), or in a match, which is undone: nothing has changed, and the context still
+ *                answers
  *
  * OWNERSHIP
  *   Strings passed in are read during the call and never kept. Strings handed out (char **, and the result of
  *   reapi_cli_get_err_msg) belong to the caller, who frees them with free (3). They are set on success only.
  *
  * THREADS
- *   A context must not be used by two threads at once; it may move between threads, and takes along the error text that was noted
- *   on it. Different contexts of the built-in library are independent, except that those that one thread uses share their error
- *   text, as upstream's do in the whole process: calls to upstream's must be serialised process-wide.
+ *   A context must not be used by two threads at once; it may move between threads, and takes its error text along. Different
+ *   contexts of the built-in library are independent, except that all contexts of one thread share their error text, as
+ *   upstream's do in the whole process: calls to upstream's must be serialised process-wide.
  *
  * TEXT
  *   All strings are UTF-8 (anything else is EINVAL) and end in NUL.
@@ -65,13 +65,13 @@ extern "C" {
 /* A context. Destroyed by reapi_cli_destroy. */
 typedef struct reapi_cli_ctx reapi_cli_ctx_t;
 
-/* What is wanted of a match. The values never change; new ones are added at the end. */
+/* The operations of a match. The values never change; new ones are added at the end. */
 typedef enum match_op_t {
     MATCH_UNKNOWN = 0,                     /* invalid */
     MATCH_ALLOCATE = 1,                    /* now, or EBUSY */
-    MATCH_ALLOCATE_W_SATISFIABILITY = 2,   /* now, or EBUSY, or ENODEV if it could never be */
+    MATCH_ALLOCATE_W_SATISFIABILITY = 2,   /* now, or EBUSY, or ENODEV if the request could never fit */
     MATCH_ALLOCATE_ORELSE_RESERVE = 3,     /* now, or reserved at the earliest instant */
-    MATCH_SATISFIABILITY = 4,              /* only tell whether it could ever be; status and jobs are ignored */
+    MATCH_SATISFIABILITY = 4,              /* 0 if the request could ever fit, taking nothing; status and jobs are ignored */
     MATCH_WITHOUT_ALLOCATING = 5,          /* as MATCH_ALLOCATE, but take nothing */
     MATCH_WITHOUT_ALLOCATING_FUTURE = 6,   /* as MATCH_ALLOCATE_ORELSE_RESERVE, but take nothing */
     END_MATCH_OP_T                         /* one more than the last; invalid */
@@ -85,7 +85,7 @@ const char *match_op_to_string (match_op_t match_op);
 /* The operation of a name. MATCH_UNKNOWN with errno EINVAL if the name is NULL, with ENOENT if there is no such operation. */
 match_op_t match_op_from_string (const char *str);
 
-/* Whether a match knows the operation. errno is preserved. */
+/* True if a match knows the operation. errno is preserved. */
 bool match_op_valid (match_op_t match_op);
 
 /* Status of a vertex. */
@@ -101,15 +101,15 @@ typedef enum resource_status_t {
 /* A new context without a graph, or NULL with errno ENOMEM. */
 reapi_cli_ctx_t *reapi_cli_new (void);
 
-/* A deep copy: graph, jobs, clock. NULL with errno EINVAL if ctx has no graph. As upstream, the records of the jobs that
- * both know are shared: cancelled in one, such a job shows as CANCELED in the other's info too, which still holds its
- * resources until it cancels it as well. */
+/* A deep copy: graph, jobs, clock. NULL with errno EINVAL if ctx has no graph. As upstream, the records of the jobs that both
+ * know are shared: if one context cancels such a job, the info of the other shows it as CANCELED too, and the other still holds
+ * its resources until it cancels the job as well. */
 reapi_cli_ctx_t *reapi_cli_clone (reapi_cli_ctx_t *ctx);
 
 /* Frees a context. NULL is allowed (not upstream). errno is preserved. */
 void reapi_cli_destroy (reapi_cli_ctx_t *ctx);
 
-/* Gives the context its graph; a second call takes away what it had, with all jobs.
+/* Gives the context its graph; a second call replaces the graph, and removes all jobs.
  *   rgraph   text of the document in the format that option load_format names
  *   options  JSON object; always set load_format, matcher_policy and match_format, since the defaults surprise:
  *              load_format       "grug" (default), "jgf", "jgf_shorthand", "rv1exec", "hwloc" (XML)
@@ -133,18 +133,18 @@ int reapi_cli_initialize (reapi_cli_ctx_t *ctx, const char *rgraph, const char *
  * ---------------------------------------------------------------------------------------------------------------- */
 
 /* Matches a jobspec (RFC 14 and 25, JSON or YAML) under an id that the library chooses.
- *   jobid     its id; UINT64_MAX where nothing was taken
- *   reserved  it starts later than now, and its place is kept
- *   R         what was granted, in match_format; "" for MATCH_SATISFIABILITY, and where the format has no words for what
- *             was granted (rv1 without cores and GPUs, on a graph without pools). Set on success only. A grant that cannot be written (rv1 of a
- *             node without a rank) is EINVAL, and is taken all the same, as upstream does
+ *   jobid     the id of the job; UINT64_MAX if nothing was taken
+ *   reserved  true if the job starts later than now; its place is kept
+ *   R         the granted resources, in match_format; "" for MATCH_SATISFIABILITY, and for resources for which the format has
+ *             no words (rv1 without cores and GPUs, on a graph without pools). Set on success only. A grant that cannot be
+ *             written (rv1 of a node without a rank) is EINVAL, and is taken all the same, as upstream does
  *   at        second at which it starts; see FLUXION_EXT_EVENTUALLY
  *   ov        seconds that the match took */
 int reapi_cli_match (reapi_cli_ctx_t *ctx, match_op_t match_op, const char *jobspec, uint64_t *jobid, bool *reserved,
                      char **R, int64_t *at, double *ov);
 
-/* The same under an id that the caller chooses. On a graph with pools EEXIST if a job of that id holds or will hold
- * something; without pools it is not noticed, as upstream: reapi_cli_cancel frees both, but what lies above both stays
+/* The same under an id that the caller chooses. On a graph with pools EEXIST if a job of that id holds or will hold something;
+ * without pools the second job is not noticed, as upstream: reapi_cli_cancel frees both, but the vertices above both stay
  * counted as used for ever. */
 int reapi_cli_match_with_jobid (reapi_cli_ctx_t *ctx, match_op_t match_op, const char *jobspec, uint64_t jobid,
                                 bool *reserved, char **R, int64_t *at, double *ov);
@@ -156,10 +156,10 @@ int reapi_cli_match_allocate (reapi_cli_ctx_t *ctx, bool orelse_reserve, const c
 /* MATCH_SATISFIABILITY: 0 and *sat true, or -1 (ENODEV) and *sat false. */
 int reapi_cli_match_satisfy (reapi_cli_ctx_t *ctx, const char *jobspec, bool *sat, double *ov);
 
-/* Makes a job of what R says: RFC 20 with or without "scheduling", or JGF alone (from 0 on, without end). EINVAL, as
- * upstream: R is wrong, is "", names nothing that is exclusive, or some of it is not free: vertices that a job has or will
- * have, a node on which another job has units, units that are not free. ENOENT: some of it is not there. EEXIST: there is a
- * job of this id. ENOTSUP: JGF alone, on a graph that was not loaded from a document of vertices.
+/* Makes a job of the resources in R: RFC 20 with or without "scheduling", or JGF alone (from 0 on, without end). EINVAL, as
+ * upstream: R is wrong, is "", names nothing that is exclusive, or names resources that are not free: vertices that a job has
+ * or will have, a node on which another job has units, units that are not free. ENOENT: R names resources that are not there.
+ * EEXIST: there is a job of this id. ENOTSUP: JGF alone, on a graph that was not loaded from a document of vertices.
  *   On a graph with pools an R of rv1, rv1_shorthand or rv1_nosched names the slots of the job, in the words of a charge:
  *     "attributes":{"system":{"fluxion":{"slots":[
  *       {"label":"s","with":{"cpu":2},"end":60,"on":[{"ranks":"0-3","per_rank":1}]}]}}}
@@ -168,26 +168,27 @@ int reapi_cli_match_satisfy (reapi_cli_ctx_t *ctx, const char *jobspec, bool *sa
  *   words for whole vertices other than cores and GPUs of nodes, as upstream's: licences, or storage of a rack, are held but not
  *   named, and do not come back from it (rv1, rv1_shorthand and jgf name them). jgf, rlite and placement have none for slots.
  *   at     second at which it starts
- *   R_out  what is held, in match_format; the caller frees it. ENOSYS if that is placement */
+ *   R_out  the resources of the job, in match_format; the caller frees it. ENOSYS if the format is placement */
 int reapi_cli_update_allocate (reapi_cli_ctx_t *ctx, uint64_t jobid, const char *R, int64_t *at, double *ov,
                                const char **R_out);
 
-/* Gives back everything of a job. ENOENT if there is none, unless noent_ok. */
+/* Gives back all resources of a job. ENOENT if there is no such job, unless noent_ok. */
 int reapi_cli_cancel (reapi_cli_ctx_t *ctx, uint64_t jobid, bool noent_ok);
 
-/* Gives back what an allocated job has on the ranks that R (RFC 20, key execution.R_lite) names, or of the vertices that R
- * names where it has a key "scheduling". *full_removal: nothing is left, the job has ended. EINVAL if it has nothing of
- * this. ENOENT if the job is none, or a reservation, unless noent_ok. */
+/* Gives back the resources of an allocated job on the ranks that R (RFC 20, key execution.R_lite) names, or of the vertices
+ * that R names if it has a key "scheduling". *full_removal: true if nothing is left; the job has then ended. EINVAL if the job
+ * has none of these resources. ENOENT if there is no such job, or it is a reservation, unless noent_ok. */
 int reapi_cli_partial_cancel (reapi_cli_ctx_t *ctx, uint64_t jobid, const char *R, bool noent_ok,
                               bool *full_removal);
 
 /* mode: "ALLOCATED", "RESERVED" or "CANCELED". Of jobs that have ended the last 65,536 are remembered; then ENOENT. */
 int reapi_cli_info (reapi_cli_ctx_t *ctx, uint64_t jobid, char **mode, bool *reserved, int64_t *at, double *ov);
 
-/* The vertices of which an expression holds, with all that leads to them. *R: compact JSON, NULL if there are none.
- *   criteria  terms key=value, joined by "and" (also by nothing) and "or" from left to right, with parentheses:
- *             status=up|down, sched-now=allocated|free, sched-future=reserved|free, names=HOSTLIST, property=KEY,
- *             jobid-alloc=ID, jobid-reserved=ID, jobid-span=ID, jobid-tag=ID, agfilter=true|false (what vertices count)
+/* The vertices that meet an expression, with the vertices above them. *R: compact JSON, NULL if there are none.
+ *   criteria  an expression of criteria key=value, joined by "and" (also by nothing) and "or" from left to right, with
+ *             parentheses: status=up|down, sched-now=allocated|free, sched-future=reserved|free, names=HOSTLIST, property=KEY,
+ *             jobid-alloc=ID, jobid-reserved=ID, jobid-span=ID, jobid-tag=ID, agfilter=true|false (the units that vertices
+ *             count in their subtrees)
  *   format    as match_format, NULL for that of the context; "simple" and "pretty_simple" are no JSON: ENOMEM on a hit
  * Units of pools count as vertices do: a job with units of a type on a node has all pools of this type there.
  * EINVAL: criteria or format. */
@@ -204,8 +205,8 @@ int reapi_cli_stat (reapi_cli_ctx_t *ctx, int64_t *V, int64_t *E, int64_t *J, do
 /* Adds the vertices of a JGF document that are not there yet; one is there if its path and rank are. */
 int reapi_cli_add_subgraph (reapi_cli_ctx_t *ctx, const char *subgraph);
 
-/* Removes what lies at a path and below. Jobs keep what they hold of whole vertices until they end, as upstream; on a graph
- * with pools they lose it, and units of pools, and a job that has lost everything has ended. */
+/* Removes the vertex at a path, with its subtree. Jobs keep removed whole vertices until they end, as upstream; on a graph with
+ * pools they lose these, and units of pools, and a job that has lost all its resources has ended. */
 int reapi_cli_remove_subgraph (reapi_cli_ctx_t *ctx, const char *subgraph_path);
 
 /* Up or down; a vertex that is down takes everything below it out of matches, except MATCH_SATISFIABILITY. */
@@ -220,56 +221,59 @@ int reapi_cli_get_rank_status (reapi_cli_ctx_t *ctx, const char *rank, resource_
  * Texts of failures
  * ---------------------------------------------------------------------------------------------------------------- */
 
-/* The texts noted since the last clear, by any context on this thread, or on this context if it was used on another one since,
- * oldest first, bounded: "" if nothing was. The caller frees it, though it is const, as upstream. NULL if there is no memory. */
+/* The texts noted since the last clear, by any context on this thread, or on this context if another thread has used it since,
+ * oldest first, bounded: "" if there are none. The caller frees it, though it is const, as upstream. NULL if there is no
+ * memory. */
 const char *reapi_cli_get_err_msg (reapi_cli_ctx_t *ctx);
 void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * fluxion_ext_*: what upstream does not have. Not stable yet.
+ * fluxion_ext_*: functions that upstream does not have. Not stable yet.
  *
  * POOLS
  *   A vertex of a pool type hands out any number of its `size` units (up to 2^63-1), exactly. It lies directly below a
  *   vertex of type node that has a rank. A slot that asks for {"type":"cpu","count":1500} takes 1500 units of the cpu of one
  *   node. A node that lacks a type of the slot has no room for it.
- *   A request whose resources are only top-level slots of pool units may have several of them (each label once): all get
- *   their place, or none. Counts are at most 2^32-1 slots. A slot may ask for a range ({"min":2,"max":8}, with operator and
- *   operand as in RFC 14): it gets as many slots as there is room for when it starts, and starts when there is room for the
- *   minimum; of several such slots the first is raised first. Units within a slot are numbers. Other requests walk the graph
- *   as upstream does; prefer, max_per_node and slots are EINVAL there, and units of a pool are asked for directly in a slot, on the level
- *   of a node.
+ *   A request whose resources are only top-level slots of pool units may have several of them (each label once): all get their
+ *   place, or none. Counts are at most 2^32-1 slots. A slot may ask for a range ({"min":2,"max":8}, with operator and operand
+ *   as in RFC 14): it gets as many slots as there is room for when it starts, and starts when there is room for the minimum; of
+ *   several such slots the first is raised first. Units within a slot are numbers. Other requests walk the graph as upstream
+ *   does; prefer, max_per_node and slots are EINVAL there, and a request for units of a pool stands directly in a slot, on the
+ *   level of a node.
  *
  * SEVERAL SHAPES
- *   One shape is placed exactly. Several are placed greedily, the scarcest first, in up to four orders; what that does not
- *   place is searched for. Preferences give way to finding a place at all. The search is exact, so that the answer is a place,
- *   EBUSY or ENODEV, where
- *     - no node takes more than one slot of the request, by its limits or by what it has free;
- *     - on every node the shapes are not in each other's way, or those that are all take the same of what is short;
- *     - or few slots can be shared out in few ways: all shapes but the one with the most slots, taken together, on all nodes
- *       that differ, in at most 16 million steps. Three shapes of together 24 slots take at most 2025 steps per node, two of
- *       which the smaller has 32 slots 561; nodes on which everything is equal count once for each slot.
- *   Elsewhere what was found fits, and EBUSY or ENODEV is proved by relaxations: each shape alone; slots, and the units of each
- *   pool and each limit, as flows from shapes to nodes. What neither finds nor proves is EAGAIN. A search for a flow that takes
- *   more than 16 million steps counts as one that found nothing out; requests of more than 500 shapes, or for which nodes times
- *   shapes times pools and limits are more than 16 million, are not searched for at all.
- *   Slots of one request are held for different times if it says so; they share a node for as long as both are held.
+ *   One shape is placed exactly. Several are placed greedily, the scarcest first, in up to four orders; if these leave a shape
+ *   without a place, a search follows. Preferences give way to any place at all. The search is exact, so that the answer is a
+ *   place, EBUSY or ENODEV, in these cases:
+ *     - no node takes more than one slot of the request, by its limits or by its free units;
+ *     - on every node the shapes are not in each other's way, or the shapes that are take equal units of the pools that are
+ *       short;
+ *     - few slots can be shared out in few ways: all shapes but the one with the most slots, taken together, on all nodes that
+ *       differ, in at most 16 million steps. Three shapes of together 24 slots take at most 2025 steps per node, two of which
+ *       the smaller has 32 slots 561; nodes on which everything is equal count once for each slot.
+ *   In all other cases a place that is found fits, and EBUSY or ENODEV is proved by relaxations: each shape alone; slots, and
+ *   the units of each pool and each limit, as flows from shapes to nodes. Without a place and without such a proof the answer
+ *   is EAGAIN. A search for a flow counts as one without a result after 16 million steps; there is no search for requests of
+ *   more than 500 shapes, or of which nodes times shapes times pools and limits are more than 16 million.
+ *   Slots of one request may be held for different times; they share a node for as long as both are held.
  *
  * REQUEST: attributes.system.fluxion in the jobspec (upstream ignores it)
  *   "policy": "lonode"            the order of nodes for this request
  *   "prefer": ["3-5", "9"]        tiers of ranks, best first; the other ranks come last
  *   "counted": "0-31"             ranks that count for max_skew (see below) besides those that may be used, up or down
  *   "max_per_node": [{"labels": ["a","b"], "count": 1}]
- *                                 at most so many slots of these labels together on one node
- *   "end": "eventually"           it ends some day, nobody knows when; system.duration is ignored
+ *                                 at most this number of slots of these labels together on one node
+ *   "end": "eventually"           it ends at a time that is not known; system.duration is ignored
  *   "not_before": SECOND          it may not start earlier, as long as it is not moved. Heeded by MATCH_ALLOCATE_ORELSE_RESERVE
  *                                 and MATCH_WITHOUT_ALLOCATING_FUTURE
  *   "slots": [{"label": "a", "ranks": "0-7", "prefer": ["3"], "counted": "0-9", "duration": 60, "end": "eventually"}]
- *                                 what holds for the slots of one label (each at most once): of the nodes that the constraints
- *                                 admit those of these ranks; its own tiers and counted ranks; its own duration or end. What is not named is
- *                                 as for the whole request. Limits hold on all nodes, whatever the ranks. starttime and
- *                                 expiration of R are those of the slots that are held longest.
+ *                                 conditions for the slots of one label (each at most once): their nodes, of those that the
+ *                                 constraints admit; their own tiers and counted ranks; their own duration or end. Members that
+ *                                 are left out are as for the whole request. Limits hold on all nodes, whatever the ranks.
+ *                                 starttime and expiration of R are those of the slots that are held longest.
  *   "levels": [{"level": "rack", "labels": ["a","b"], "within": "one"}]
- *                                 in which parts of a level the slots of these labels (none named: all) may lie, see below
+ *                                 the parts of a level in which the slots of these labels (without labels: all) may lie, see
+ *                                 below
  *   "tenant": 17                  its slots have their nodes alone, see below
  *   "guest": true                 its slots are guests, see below
  *   A duration of 0, or none, means that it never ends.
@@ -280,44 +284,44 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *   part of a level: by the vertices between the root and its node (level: their type; part: their path), or by
  *   fluxion_ext_set_part, which also moves it. Each rule of a request names a level, and any of
  *     "within": "one"        all slots in one part: the tightest in which there is a place, that is the one whose free units on
- *                            nodes that are up, added up, hold what these slots take the fewest times, by the pool that is
+ *                            nodes that are up, added up, hold the units of these slots the fewest times, by the pool that is
  *                            scarcest there; among equals by rank
  *     "slice": true          beside "one": it is one of several slices, each in a part of its own choice. For max_skew of other
  *                            rules the parts outside of it count as well, and of the parts in which there is a place those
  *                            come first that have the fewest slots under such rules
- *     "within": "fewest"     so if possible, else in as few parts as possible
+ *     "within": "fewest"     all slots in one part if possible, else in as few parts as possible
  *     "part": "/c0/rack0"    in this part
- *     "max_per_part": 4      at most so many slots together in one part
+ *     "max_per_part": 4      at most this number of slots together in one part
  *     "max_skew": 1          the numbers of slots of any two parts differ by no more. All parts count that have a node that the
  *                            slots may use, also without room, or one that is counted for them, within the parts that rules
  *                            for one part have got, but for slices. Not with within
- *   and its slots lie on no nodes that are in no part. Rules are kept by all matches, now and later; what they leave is placed as
- *   without. One shape with bounds (fewest, max_per_part, max_skew) on one level is placed exactly; so are several whose ways to
- *   be shared out over the parts are few (numbers of slots times parts: 4,096), slices that are all of a request, alike and of as
- *   many slots each, with a max_skew on the level in whose parts they are, and whatever has rules for one part only, if there are no more than 4,096
- *   combinations of parts. Elsewhere what was found keeps the rules, and EAGAIN says that nothing was
- *   found and nothing is proved; fewest may be more than there need be.
+ *   and its slots lie on no nodes that are in no part. All matches keep the rules, now and later; within the rules, slots are
+ *   placed as without. One shape with bounds (fewest, max_per_part, max_skew) on one level is placed exactly; so are several
+ *   shapes with few ways to share them out over the parts (numbers of slots times parts: 4,096), slices that are all of a
+ *   request, alike and of as many slots each, with a max_skew on the level in whose parts they are, and requests that have
+ *   rules for one part only, if there are no more than 4,096 combinations of parts. In all other cases a place that is found
+ *   keeps the rules, and EAGAIN says that there is neither a place nor a proof; fewest may use more parts than necessary.
  *   A job that has started keeps its nodes when they come to be in other parts. A reservation keeps them too until it is moved.
  *
  * TENANTS
- *   Slots of a tenant, a number of the caller's, are on no node on which others have slots, and nobody else gets slots on a node
- *   on which they are, now and later, as long as they are held: the units that are left there are nobody's. Slots of the same
- *   tenant share nodes, in one request or in several. Guests share nodes with everybody, take units of their pools as all do, and
- *   are in nobody's way but by these. A charge puts slots on a node whoever is there, and says itself whose they are. Usage
- *   counts the units that slots take, and no more. For slots of pool units only: EINVAL where a request would walk the graph.
+ *   Slots of a tenant, a number of the caller's, are on no node on which others have slots, and no slots of others come to a
+ *   node on which they are, now and later, as long as they are held: the units that are left there stay unused. Slots of the
+ *   same tenant share nodes, in one request or in several. Guests share nodes with all other slots, take units of their pools
+ *   as all slots do, and exclude no slots but by these units. A charge puts slots on a node regardless of the slots there, and
+ *   names their tenant itself. Usage counts the units that slots take, and no more. For slots of pool units only: EINVAL for a
+ *   request that would walk the graph.
  *
  * POLICIES binpack AND spread
  *   Nodes by how full they are: binpack takes the fullest that has room, spread the emptiest, the lowest rank among equals.
- *   A node's fill is a function of its present state alone, not of what was granted before: the mean over its pools of
- *   used / size, in billionths, rounded down for each pool and once more for the mean. All pools of the node count, also those
- *   that the request does not name. A pool that is used beyond its size counts as full, one of size 0 of which nothing is
- *   used does not count.
- *   Slots are placed one after the other, and each sees what those before it took. Tiers of prefer come before the fill.
- *   Several shapes: the scarcest first (the least room for each slot that is wanted, of which no more than 16 slots are
- *   counted), as with the other policies; where that does not work, the orders that are tried then keep shapes off each
+ *   A node's fill is a function of its present state alone, not of earlier grants: the mean over its pools of used / size, in
+ *   billionths, rounded down for each pool and once more for the mean. All pools of the node count, also those that the request
+ *   does not name. A pool that is used beyond its size counts as full, one of size 0 of which nothing is used does not count.
+ *   Slots are placed one after the other, and each counts the units that those before it took. Tiers of prefer come before the
+ *   fill. Several shapes: the scarcest first (the least room for each wanted slot, of which no more than 16 slots are counted),
+ *   as with the other policies; if this leaves a shape without a place, the orders that are tried then keep shapes off each
  *   other's nodes first, and a last search takes any nodes.
- *   For a later instant the fill is that of the node at that instant: by the ends that are known and the reservations that
- *   have begun by then; for "eventually" only what never ends counts, for the idle machine nothing.
+ *   For a later instant the fill is that of the node at that instant: by the ends that are known and the reservations that have
+ *   begun by then; for "eventually" only slots that never end count, for the idle machine none.
  *   For slots of pool units only: EINVAL where a request would walk the graph.
  *
  * ANSWER: match_format "placement"
@@ -326,46 +330,48 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *
  * ONE ACCOUNT
  *   Whole vertices and units of pools of one graph exclude each other, now and later: nothing of a pool is free on a node that
- *   somebody has whole, or with the rack that holds it, and nobody gets a node whole on which somebody has units, or will have
- *   some before he would be gone. fluxion_ext_usage counts all pools of a node that somebody has whole as used.
+ *   a job has whole, or with the rack that holds it, and no job gets a node whole on which another has units, or will have some
+ *   before the first would be gone. fluxion_ext_usage counts all pools of a node that a job has whole as used.
  *
  * TIME
- *   Now is 0 until it is set. What is past its end holds its resources until it is cancelled; for later instants it is
- *   taken to end at now + 1. A reservation whose start has come becomes an allocation when the clock is set, in the order of
- *   starts and ids, if all that it is to have is up and free; else it stays a reservation, and is put off to start at now + 1
- *   (reapi_cli_info tells). MATCH_WITHOUT_ALLOCATING_FUTURE answers the earliest instant if the known ends suffice,
- *   FLUXION_EXT_EVENTUALLY (and R "") if it fits once everything that has an end has ended, EBUSY if what never ends or nodes that
- *   are down stand in the way, ENODEV if it would not fit on the idle machine, EAGAIN if no place was found for any of
- *   these moments and that is not proved. A place that was found is one; an earlier instant may be one too if the search
- *   there gave up, or if instants were passed over: of several shapes they are tried one after another for 16 million steps, then
- *   by bisection. MATCH_ALLOCATE is EAGAIN if that holds for now; the others as it follows from this.
+ *   Now is 0 until it is set. A job past its end holds its resources until it is cancelled; for later instants it is taken to
+ *   end at now + 1. A reservation whose start has come becomes an allocation when the clock is set, in the order of starts and
+ *   ids, if all its resources are up and free; else it stays a reservation, and is put off to start at now + 1 (reapi_cli_info
+ *   tells). MATCH_WITHOUT_ALLOCATING_FUTURE answers the earliest instant if the known ends suffice, FLUXION_EXT_EVENTUALLY (and
+ *   R "") if the request fits once all jobs that have an end have ended, EBUSY if jobs that never end, or nodes that are down,
+ *   stand in the way, ENODEV if the request would not fit on the idle machine, EAGAIN if there is neither a place nor a proof
+ *   for any of these moments. A place that is found fits; there may be one at an earlier instant too if the search there gave
+ *   up, or if instants were passed over: of several shapes they are tried one after another for 16 million steps, then by
+ *   bisection. MATCH_ALLOCATE is EAGAIN if there is neither a place nor a proof for now; the other operations follow from these
+ *   rules.
  * ---------------------------------------------------------------------------------------------------------------- */
 
-/* Stands for an instant that nobody knows. INT64_MAX / 2. */
+/* An instant that is not known. INT64_MAX / 2. */
 #define FLUXION_EXT_EVENTUALLY INT64_C (4611686018427387903)
 
 /* Moves the present, in seconds of whatever epoch. It never goes back: an earlier instant changes nothing, and one beyond half of
  * FLUXION_EXT_EVENTUALLY is EINVAL. */
 int fluxion_ext_set_time (reapi_cli_ctx_t *ctx, int64_t now);
 
-/* Why a reservation starts later than it was to: a bit each. */
+/* The causes of the delay of a reservation, a bit each. */
 #define FLUXION_EXT_LATER_OVERDUE 1  /* work past its end has its room */
-#define FLUXION_EXT_LATER_CAPACITY 2 /* a node was removed, a pool made smaller, or charged beyond what was free */
+#define FLUXION_EXT_LATER_CAPACITY 2 /* a node was removed, a pool made smaller, or charged beyond its free units */
 #define FLUXION_EXT_LATER_STATUS 4   /* a node is down, or the request may use it no more, or it is in another part of a level */
 
-/* Withdraws a reservation and makes it anew at the earliest instant around all others, on the nodes that the request would get if
- * it were new (whole vertices: where it is, unless it can start earlier). It starts later only if its room is not free any more,
- * for the causes above. If it can start now it is an allocation then. On graphs with pools; ENOENT if there is no such job, EINVAL if it is no
- * reservation, EBUSY and the like if its room is gone and there is none at any instant: then it is left as it was.
+/* Withdraws a reservation and makes it again at the earliest instant around all others, on the nodes that the request would get
+ * if it were new (whole vertices: the same, unless it can start earlier). It starts later only if its room is not free any
+ * more, for the causes above. If it can start now it is an allocation then. On graphs with pools; ENOENT if there is no such
+ * job, EINVAL if the job is no reservation, EBUSY and the like if its room is gone and there is none at any instant: then it is
+ * left as it was.
  *   at        second at which it starts
- *   reserved  it is still a reservation
- *   R         what it gets, in match_format; "" where that is what it had
+ *   reserved  true if it is still a reservation
+ *   R         its new resources, in match_format; "" if it keeps those that it had
  *   later     causes for which it starts later; 0 if it does not */
 int fluxion_ext_move (reapi_cli_ctx_t *ctx, uint64_t jobid, int64_t *at, bool *reserved, char **R, int *later);
 
-/* What if: all that is done between these two is taken back, in the time that it took to do. Jobs may be matched, cancelled,
- * moved, charged, released, and the clock set; the graph stays as it is: functions that change it are ENOTSUP. EINVAL if a
- * trial has begun already, or none has. */
+/* A trial: all changes between these two calls are taken back, in about the time in which they were made. Jobs may be matched,
+ * cancelled, moved, charged, released, and the clock set; the graph stays as it is: functions that change it are ENOTSUP.
+ * EINVAL if a trial has begun already, or none has. */
 int fluxion_ext_begin_trial (reapi_cli_ctx_t *ctx);
 int fluxion_ext_end_trial (reapi_cli_ctx_t *ctx);
 
@@ -378,11 +384,11 @@ int fluxion_ext_charge (reapi_cli_ctx_t *ctx, uint64_t jobid, const char *charge
 /* Gives back count slots of a label that a job has on a rank; with its last slot the job ends. ENOENT if it has fewer. */
 int fluxion_ext_release (reapi_cli_ctx_t *ctx, uint64_t jobid, uint32_t rank, const char *label, uint64_t count);
 
-/* Sets the size of a node's pool, making it if need be. What is taken of it stays, even if it is more. */
+/* Sets the size of a node's pool, making it if need be. Units in use stay in use, even if they are more. */
 int fluxion_ext_resize (reapi_cli_ctx_t *ctx, uint32_t rank, const char *type, uint64_t size);
 
 /* Puts ranks (an idset; unknown ones are passed over) into a part of a level, and out of the one that they are in; NULL or "":
- * into none. Jobs keep what they have. EINVAL if the level has no name, or the graph no pools. */
+ * into none. Jobs keep their nodes. EINVAL if the level has no name, or the graph no pools. */
 int fluxion_ext_set_part (reapi_cli_ctx_t *ctx, const char *level, const char *ranks, const char *part);
 
 /* The parts of a level, with the units that are free now on nodes that are up; none if no node is in one:
@@ -392,30 +398,31 @@ int fluxion_ext_parts (reapi_cli_ctx_t *ctx, const char *level, char **json);
 /* Removes a node, also with jobs on it: their slots there vanish from them; a job that had all of its slots there ends. */
 int fluxion_ext_remove_rank (reapi_cli_ctx_t *ctx, uint32_t rank);
 
-/* The ranks, as an idset, on which at least one slot of some shape of the request fits once everything that has an end has
- * ended. Honours constraints and status; of parts, where one is to have all slots, those that then have room for each shape.
- * Requests for pools only. */
+/* The ranks, as an idset, on which at least one slot of some shape of the request fits once all jobs that have an end have
+ * ended. Honours constraints and status; of parts, for slots that are all to have one, those that then have room for each
+ * shape. Requests for pools only. */
 int fluxion_ext_eligible (reapi_cli_ctx_t *ctx, const char *jobspec, char **ranks);
 
-/* Why it does not fit, shape by shape as if each were alone. Requests for pools only.
+/* The reasons for which a request does not fit, shape by shape as if each were alone. Requests for pools only.
  *   {"shapes":[{"label":"0","wanted":4,"now":S,"idle":S}]}; `now` heeds status, `idle` is the machine without jobs and all up
  *   S = {"nodes":2,"room":3,"pools":[{"type":"cpu","per_slot":1000,"short_nodes":1,"short":"7",
  *                                      "free":3500,"largest":3000}]}
- *   nodes considered (with "apart":1 of them others have whom its slots must not be with, and of which nothing else is said), slots
- *   there is room for; per pool type units of one slot, nodes too short of it for one slot, and which these are (an idset),
- *   free units together, and of the node that has most. Where the shape is under rules of levels, for each of them
- *   "levels":[{"level":"rack","parts":8,"largest":28,"part":"/c0/rack0"}]: parts with such a node, slots that fit in the one that has
- *   most room, and which that is (left out where none fits). With max_skew also "even":{"room":23,"least":2,"part":"/c0/rack7"}: slots
- *   that fit in all parts together, those that fit in the part that has least room, of those that count, and which that is.
- *   Where slots of several shapes are to be in one part also "together":{"wanted":4,"largest":3,"part":"/c0/rack0"}: how many these
- *   are, and how many of them fit in the part that has most room. */
+ *   nodes considered (with "apart":1, one of them has slots that those of the request must not be with, and counts for nothing
+ *   else), the number of slots that have room; per pool type the units of one slot, the number of nodes too short of it for one
+ *   slot, and their ranks (an idset), the free units of all nodes together, and of the node that has most. For a shape under
+ *   rules of levels, for each of them "levels":[{"level":"rack","parts":8,"largest":28,"part":"/c0/rack0"}]: parts with such a
+ *   node, slots that fit in the part that has most room, and its name (left out if none fits). With max_skew also
+ *   "even":{"room":23,"least":2,"part":"/c0/rack7"}: slots that fit in all parts together, slots that fit in the part that has
+ *   least room, of those that count, and its name. For slots of several shapes that are to be in one part also
+ *   "together":{"wanted":4,"largest":3,"part":"/c0/rack0"}: the number of these slots, and the number of them that fit in the
+ *   part that has most room. */
 int fluxion_ext_explain (reapi_cli_ctx_t *ctx, const char *jobspec, char **json);
 
-/* How many steps the searches of the last match, move, explanation or question for eligible ranks took. A step is a look at a
- * node, a vertex, an instant or an edge of a flow: some tens of nanoseconds. With the option search_budget a call that needs
- * more steps than that ends with EAGAIN, and takes nothing. is_earliest is false where the search gave up at some instant
- * before the start that was found, or passed over some: it may not be the earliest. So the answer of a reservation is `at` of
- * the match, and is_earliest. A caller that plans by starts may pass it over: fluxion_ext_move searches again once
+/* The number of steps that the searches of the last match, move, explanation or question for eligible ranks took. A step is a
+ * look at a node, a vertex, an instant or a pipe of a flow: some tens of nanoseconds. With the option search_budget a call that
+ * needs more steps than that ends with EAGAIN, and takes nothing. is_earliest is false if the search gave up at some instant
+ * before the start that was found, or passed over some: an earlier start may be possible. So the answer of a reservation is
+ * `at` of the match, and is_earliest. A caller that plans by starts may pass it over: fluxion_ext_move searches again once
  * something has come free. */
 int fluxion_ext_effort (reapi_cli_ctx_t *ctx, uint64_t *steps, bool *is_earliest);
 

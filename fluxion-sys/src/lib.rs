@@ -31,5 +31,5 @@ pub use abi::{match_op_t, reapi_cli_ctx_t, resource_status_t};
 pub use table::{Extensions, FunctionTable};
 pub use values::{later, match_op, status};
 
-/// Stands for an unknown instant: once everything that has an end has ended.
+/// An unknown instant: once all jobs that have an end have ended.
 pub const FLUXION_EXT_EVENTUALLY: i64 = fluxion_engine::EVENTUALLY;

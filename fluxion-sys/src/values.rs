@@ -1,6 +1,6 @@
 //! Values of the header, by name.
 
-/// Bits of what `fluxion_ext_move` says about why a reservation starts later.
+/// The causes of the delay of a reservation, as bits, of `fluxion_ext_move`.
 pub mod later {
     use std::ffi::c_int;
 
@@ -8,7 +8,7 @@ pub mod later {
 
     /// Work past its end has its room.
     pub const OVERDUE: c_int = c::FLUXION_EXT_LATER_OVERDUE.cast_signed();
-    /// A node was removed, a pool made smaller, or charged with more than was free.
+    /// A node was removed, a pool made smaller, or charged beyond its free units.
     pub const CAPACITY: c_int = c::FLUXION_EXT_LATER_CAPACITY.cast_signed();
     /// A node is down, the request may use it no more, or it is in another part of a level.
     pub const STATUS: c_int = c::FLUXION_EXT_LATER_STATUS.cast_signed();
@@ -20,12 +20,12 @@ pub mod match_op {
 
     /// Now, or EBUSY.
     pub const ALLOCATE: c::match_op_t = c::match_op_t_MATCH_ALLOCATE;
-    /// Now, or EBUSY, or ENODEV if it could never be.
+    /// Now, or EBUSY, or ENODEV if the request could never fit.
     pub const ALLOCATE_W_SATISFIABILITY: c::match_op_t =
         c::match_op_t_MATCH_ALLOCATE_W_SATISFIABILITY;
     /// Now, or reserved at the earliest instant.
     pub const ALLOCATE_ORELSE_RESERVE: c::match_op_t = c::match_op_t_MATCH_ALLOCATE_ORELSE_RESERVE;
-    /// Only tell whether it could ever be.
+    /// 0 if the request could ever fit, taking nothing.
     pub const SATISFIABILITY: c::match_op_t = c::match_op_t_MATCH_SATISFIABILITY;
     /// As [`ALLOCATE`], but take nothing.
     pub const WITHOUT_ALLOCATING: c::match_op_t = c::match_op_t_MATCH_WITHOUT_ALLOCATING;

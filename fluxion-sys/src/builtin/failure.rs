@@ -1,4 +1,4 @@
-//! Why a call fails.
+//! The failure of a call.
 
 use std::ffi::c_int;
 
@@ -6,7 +6,7 @@ use fluxion_engine::{Error, Reason};
 
 use crate::errno;
 
-/// Why a call fails: errno, and a text for people ("" if the errno says it all).
+/// The failure of a call: errno, and a text for people ("" if the errno says it all).
 pub(crate) struct Failure {
     pub(crate) errno: c_int,
     pub(crate) text: String,

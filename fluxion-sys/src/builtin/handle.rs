@@ -37,8 +37,8 @@ impl Handle {
     }
 }
 
-/// A defect in a function, where a test of what becomes of one asks for it (`tests/panics.rs`). Not
-/// in the shipped library.
+/// A defect in a function, if a test of defects asks for it (`tests/panics.rs`). Not in the shipped
+/// library.
 #[cfg(fluxion_defects)]
 pub(super) fn defect(function: &str) {
     if std::env::var("FLUXION_DEFECT_IN").is_ok_and(|wanted| wanted == function) {
@@ -107,7 +107,7 @@ mod tests {
 
     const OPTIONS: &str = r#"{"load_format":"jgf"}"#;
 
-    /// Runs a call in which there is a defect: its errno, and whether there still is a graph.
+    /// Runs a call in which there is a defect. Returns its errno, and true if the graph is left.
     fn run(work: impl FnOnce(&mut Handle) -> Result<(), Failure>) -> (c_int, bool) {
         let mut context =
             Handle { engine: Some(Engine::new(GRAPH, OPTIONS).unwrap()), ..Handle::default() };

@@ -207,7 +207,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_info(
     unsafe { call(ctx, "reapi_cli_info", work) }
 }
 
-/// Matches, and puts the answer. Returns the job where something was taken.
+/// Matches, and puts the answer. Returns the job, if something was taken.
 ///
 /// # Safety
 /// `jobspec` is as the header says.
@@ -273,7 +273,7 @@ fn may_end(engine: &Engine, jobid: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A job that is not there is no failure where the caller says so; it is noted all the same.
+/// A missing job is no failure if the caller says so; it is noted all the same.
 fn tolerate(
     context: &mut Handle,
     function: &str,

@@ -1,4 +1,4 @@
-//! Contexts: made, given a graph, copied, destroyed; and what went wrong in them.
+//! Contexts: made, given a graph, copied, destroyed; and the texts of their failures.
 
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,10 +1,10 @@
 /* Calls into a foreign libreapi_cli, one function per signature, with a barrier that no C++ exception passes.
  *
  * Rust must not be unwound by a foreign exception (in a program built with panic=abort it would die of it), so each call
- * happens in C++, inside a try. What was thrown is told in an outcome: an errno, and the text of what (). errno is read
+ * happens in C++, inside a try. An outcome has the exception: an errno, and the text of what (). errno is read
  * here, right after the call, before anything else can change it.
  *
- * Nothing is decided here: arguments were checked before, and answers are judged after, by calls.rs. */
+ * Nothing is decided here: the callers of barrier.rs check the arguments before, and judge the answers after. */
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -18,9 +18,9 @@ typedef reapi_cli_ctx ctx_t;
 
 /* As barrier.rs has it. */
 struct outcome {
-    int rc;      /* what the function returned */
+    int rc;      /* the result of the function */
     int error;   /* errno after it, 0 if it left none */
-    int thrown;  /* 1 if it threw; rc is -1 then, and error says of which kind */
+    int thrown;  /* 1 if it threw; rc is -1 then, and error has the kind */
     char text[256];
 };
 

@@ -9,7 +9,7 @@ pub(super) type Ctx = *mut reapi_cli_ctx_t;
 pub(super) type Text = *const c_char;
 pub(super) type TextOut = *mut *mut c_char;
 
-/// What became of a call. Filled by the barrier.
+/// The outcome of a call. Filled by the barrier.
 #[repr(C)]
 pub(super) struct Outcome {
     /// The result of the function; 0 where it returns no int.

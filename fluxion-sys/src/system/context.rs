@@ -16,7 +16,7 @@ unsafe extern "C" {
 /// Texts of failures are kept up to this length together; beyond it the older ones are dropped.
 const NOTES_BYTES_MAX: usize = 64 * 1024;
 
-/// The target of a `reapi_cli_ctx_t *` where the library is a system library.
+/// The target of a `reapi_cli_ctx_t *` of a system library.
 pub(super) struct Context {
     pub(super) library: &'static Library,
     /// The library's own context; not NULL.
@@ -28,7 +28,7 @@ pub(super) struct Context {
     pub(super) notes: String,
 }
 
-/// Whether a call can change the graph of the context.
+/// The effect of a call on the graph of the context.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
     Reads,
@@ -120,7 +120,7 @@ pub(super) unsafe fn with_graph(
     }
 }
 
-/// The same, whether or not it has a graph.
+/// Runs one call on a context with or without a graph, while no other call runs.
 ///
 /// # Safety
 /// As for [`with_graph`].

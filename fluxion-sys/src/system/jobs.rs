@@ -248,7 +248,7 @@ pub(super) unsafe extern "C" fn match_satisfy(
             })
         };
         ov.set(seconds);
-        // Before 0.53 an error left `sat` true; what failed does not fit.
+        // Before 0.53 an error left `sat` true; a request that failed does not fit.
         sat.set(fits && result.is_ok());
         result
     };
@@ -412,7 +412,7 @@ fn ask_info(context: &mut Context, jobid: u64) -> Result<(Owned, Raw), Failure> 
     }
 }
 
-/// Whether a job of this id is allocated or reserved.
+/// True if a job of this id is allocated or reserved.
 fn holds_something(context: &mut Context, jobid: u64) -> Result<bool, Failure> {
     let found = match ask_info(context, jobid) {
         Ok((mode, _)) => matches!(mode.bytes(), b"ALLOCATED" | b"RESERVED"),
@@ -465,7 +465,7 @@ fn only_exclusive(r: &str) -> Result<(), Failure> {
     ))
 }
 
-/// What an operation does; operations that no version knows are refused.
+/// The effect of an operation; operations that no version knows are refused.
 fn known(op: match_op_t) -> Result<Effect, Failure> {
     match op {
         op::ALLOCATE | op::ALLOCATE_W_SATISFIABILITY | op::ALLOCATE_ORELSE_RESERVE => {

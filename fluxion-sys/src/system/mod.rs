@@ -1,7 +1,7 @@
 //! A system library: any `libreapi_cli.so`, opened at run time and put behind the same function
 //! table.
 //!
-//! Made for upstream's, versions 0.26 to 0.54, which differ in what they have.
+//! Made for upstream's, versions 0.26 to 0.54, which differ in their functions.
 //! [`FunctionTable::open`](crate::FunctionTable::open) looks symbols up one by one: those that
 //! every version has must be there, later ones become `None`, and the extensions are there all or
 //! not at all. Promises of the header that upstream does not keep are kept here:
@@ -11,9 +11,9 @@
 //!   destroyed: its state is unknown.
 //! - Calls are serialised process-wide, since upstream's contexts share an error text and tables of
 //!   types.
-//! - What upstream would crash on is refused before it gets there: NULL, a call before initialize,
-//!   options that are no JSON or of the wrong type, unknown matchers and traversers (`options.rs`),
-//!   a partial cancel of shared vertices.
+//! - Calls on which upstream would crash are refused before they get there: NULL, a call before
+//!   initialize, options that are no JSON or of the wrong type, unknown matchers and traversers
+//!   (`options.rs`), a partial cancel of shared vertices.
 //! - Answers go to variables of our own first, and on to the caller on success only; strings that a
 //!   failed call left behind are neither passed on nor freed. Success without R, or with an R that
 //!   is not UTF-8, is taken back and becomes EFAULT.

@@ -22,8 +22,8 @@ const WRITERS: [&str; 8] = [
     "rv1_shorthand",
 ];
 
-/// Checks the options; `extended`: the library knows our extensions to them, and checks what they
-/// say itself.
+/// Checks the options; `extended`: the library knows our extensions to them, and checks these
+/// itself.
 pub(super) fn check(options: &str, extended: bool) -> Result<(), String> {
     let options: Value =
         serde_json::from_str(options).map_err(|error| format!("options: {error}"))?;

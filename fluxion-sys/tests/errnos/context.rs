@@ -117,7 +117,7 @@ fn told(rc: c_int) -> c_int {
     if rc == 0 { 0 } else { errno::get() }
 }
 
-/// Where the answer to a match goes.
+/// The places for the answer to a match.
 struct Answer {
     id: u64,
     reserved: bool,

@@ -6,9 +6,9 @@ use std::ffi::{c_char, c_int};
 use crate::abi::{match_op_t, reapi_cli_ctx_t, resource_status_t};
 use crate::builtin::{extensions as ext, graph, jobs, lifecycle};
 
-type Ctx = *mut reapi_cli_ctx_t;
-type Text = *const c_char;
-type TextOut = *mut *mut c_char;
+pub(crate) type Ctx = *mut reapi_cli_ctx_t;
+pub(crate) type Text = *const c_char;
+pub(crate) type TextOut = *mut *mut c_char;
 
 /// The functions of a library. Fields that are `Option` came to upstream later than 0.30, and may
 /// be absent.

@@ -2,12 +2,10 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use crate::abi::{match_op_t, reapi_cli_ctx_t, resource_status_t};
+use crate::abi::{match_op_t, resource_status_t};
 use crate::errno;
 
-pub(super) type Ctx = *mut reapi_cli_ctx_t;
-pub(super) type Text = *const c_char;
-pub(super) type TextOut = *mut *mut c_char;
+pub(super) use crate::table::{Ctx, Text, TextOut};
 
 /// The outcome of a call. Filled by the barrier.
 #[repr(C)]

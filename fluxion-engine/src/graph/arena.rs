@@ -72,6 +72,24 @@ pub struct NewVertex {
     pub up: bool,
 }
 
+impl NewVertex {
+    /// A vertex of size 1 that is up, without a name of its own, a rank, a unit or properties.
+    pub fn new(kind: TypeId, basename: TextId, id: i64, uniq_id: i64) -> Self {
+        NewVertex {
+            kind,
+            basename,
+            name: None,
+            id,
+            uniq_id,
+            rank: -1,
+            size: 1,
+            unit: TextId::EMPTY,
+            properties: PropertySet::NONE,
+            up: true,
+        }
+    }
+}
+
 /// The vertices, and the tree that they form.
 #[derive(Debug, Clone)]
 pub(super) struct Arena {

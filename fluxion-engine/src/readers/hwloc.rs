@@ -11,7 +11,7 @@ use roxmltree::{Document, Node, ParsingOptions};
 
 use super::allowlist::Allowlist;
 use crate::Error;
-use crate::graph::{Builder, Graph, NewVertex, PoolTypes, TextId, VertexId};
+use crate::graph::{Builder, Graph, NewVertex, PoolTypes, VertexId};
 use crate::limits::{TOPOLOGY_BYTES_MAX, TOPOLOGY_DEPTH_MAX, VERTICES_MAX};
 
 /// Reads a topology. Types of vertices that the allowlist has not are left out.
@@ -235,17 +235,14 @@ impl Topology<'_> {
         VERTICES_MAX.check(self.builder.len() + 1, "topology")?;
         let uniq_id = i64::try_from(self.builder.len()).unwrap_or(i64::MAX);
         let properties = vertex.device.map(|device| ("LinuxDeviceID", device));
+        let (kind, basename) =
+            (self.builder.kind(vertex.kind)?, self.builder.text(&vertex.basename));
         let vertex = NewVertex {
-            kind: self.builder.kind(vertex.kind)?,
-            basename: self.builder.text(&vertex.basename),
             name: vertex.name.map(|name| self.builder.text(name)),
-            id: vertex.id,
-            uniq_id,
             rank: vertex.rank,
             size: vertex.size,
-            unit: TextId::EMPTY,
             properties: self.builder.properties(properties),
-            up: true,
+            ..NewVertex::new(kind, basename, vertex.id, uniq_id)
         };
         let id = self.builder.add(vertex)?;
         if let Some(above) = above {

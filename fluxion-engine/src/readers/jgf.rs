@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::Error;
-use crate::graph::{Builder, Graph, NewVertex, NodeText, PoolTypes, TextId, VertexId};
+use crate::graph::{Builder, Graph, NewVertex, NodeText, PoolTypes, VertexId};
 use crate::limits::{JGF_BYTES_MAX, VERTICES_MAX};
 use crate::tree::without_mark;
 
@@ -77,19 +77,16 @@ impl<'a> Sink<'a> for Load<'a> {
         self.ids.add(id, self.builder.len())?;
         let builder = &mut self.builder;
         let plain = node.id != -1 && is_plain(&node.name, &node.basename, node.id);
+        let (kind, basename) = (builder.kind(&node.kind)?, builder.text(&node.basename));
         let vertex = NewVertex {
-            kind: builder.kind(&node.kind)?,
-            basename: builder.text(&node.basename),
             name: if plain { None } else { Some(builder.text(&node.name)) },
-            id: node.id,
-            uniq_id: node.uniq_id,
             rank: node.rank,
             size: node.size,
-            // As upstream, which reads the unit and forgets it.
-            unit: TextId::EMPTY,
             properties: builder
                 .properties(node.properties.iter().map(|(name, value)| (&**name, &**value))),
             up: node.up,
+            // As upstream, which reads the unit and forgets it.
+            ..NewVertex::new(kind, basename, node.id, node.uniq_id)
         };
         let added = builder.add(vertex)?;
         builder.given_path(added, &node.path);

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use super::r::{self, Ranges, Resources};
 use crate::Error;
-use crate::graph::{Builder, Graph, NewVertex, PoolTypes, PropertySet, TextId, VertexId};
+use crate::graph::{Builder, Graph, NewVertex, PoolTypes, VertexId};
 use crate::limits::VERTICES_MAX;
 
 /// What errors begin with.
@@ -90,7 +90,7 @@ pub(crate) fn read(text: &str, pool_types: PoolTypes) -> Result<Graph, Error> {
     let inventory = parse(text)?;
     check_size(&inventory)?;
     let mut builder = Builder::new(pool_types);
-    let cluster = vertex(&mut builder, 0, "cluster", None, 0, -1, PropertySet::NONE)?;
+    let cluster = vertex(&mut builder, 0, "cluster", 0, -1)?;
     let mut count = 1;
     let mut nodes: BTreeMap<u32, VertexId> = BTreeMap::new();
     for entry in &inventory.entries {
@@ -107,15 +107,7 @@ pub(crate) fn read(text: &str, pool_types: PoolTypes) -> Result<Graph, Error> {
             };
             for (kind, ids) in &entry.children {
                 for id in ids.iter().flat_map(|(first, last)| *first..=*last) {
-                    let child = vertex(
-                        &mut builder,
-                        count,
-                        kind,
-                        None,
-                        i64::from(id),
-                        number(rank)?,
-                        PropertySet::NONE,
-                    )?;
+                    let child = vertex(&mut builder, count, kind, i64::from(id), number(rank)?)?;
                     builder.edge(node, child);
                     count += 1;
                 }
@@ -145,17 +137,12 @@ fn node(
     let properties = builder.properties(having.map(|(name, _)| (name.as_str(), "")));
     let basename = if stem.is_empty() { name } else { stem };
     let kind = builder.kind("node")?;
+    let basename = builder.text(basename);
     let vertex = NewVertex {
-        kind,
-        basename: builder.text(basename),
         name: Some(builder.text(name)),
-        id,
-        uniq_id,
         rank: number(rank)?,
-        size: 1,
-        unit: TextId::EMPTY,
         properties,
-        up: true,
+        ..NewVertex::new(kind, basename, id, uniq_id)
     };
     builder.add(vertex)
 }
@@ -164,24 +151,11 @@ fn vertex(
     builder: &mut Builder,
     uniq_id: i64,
     kind: &str,
-    name: Option<TextId>,
     id: i64,
     rank: i32,
-    properties: PropertySet,
 ) -> Result<VertexId, Error> {
     let (kind, basename) = (builder.kind(kind)?, builder.text(kind));
-    builder.add(NewVertex {
-        kind,
-        basename,
-        name,
-        id,
-        uniq_id,
-        rank,
-        size: 1,
-        unit: TextId::EMPTY,
-        properties,
-        up: true,
-    })
+    builder.add(NewVertex { rank, ..NewVertex::new(kind, basename, id, uniq_id) })
 }
 
 /// Counts before anything is made: a short idset can name billions.

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::{Graph, rows, units_of};
 use crate::graph::arena::NewVertex;
 use crate::graph::spanning::{self, Role};
-use crate::graph::text::TextId;
 use crate::limits::{LEVELS_MAX, UNITS_MAX, VERTICES_MAX};
 use crate::pools::Claim;
 use crate::vertex::{TypeId, VertexId};
@@ -232,19 +231,16 @@ fn insert(
     node: &NodeText<'_>,
     parent: Option<VertexId>,
 ) -> Result<VertexId, Error> {
+    let (kind, basename) = (graph.types.intern(&node.kind)?, graph.names.text(&node.basename));
     let vertex = NewVertex {
-        kind: graph.types.intern(&node.kind)?,
-        basename: graph.names.text(&node.basename),
         name: Some(graph.names.text(&node.name)),
-        id: node.id,
-        uniq_id: node.uniq_id,
         rank: node.rank,
         size: node.size,
-        unit: TextId::EMPTY,
         properties: graph
             .names
             .properties(node.properties.iter().map(|(name, value)| (&**name, &**value))),
         up: node.up,
+        ..NewVertex::new(kind, basename, node.id, node.uniq_id)
     };
     let id = graph.arena.push(vertex).ok_or_else(rows::too_many_vertices)?;
     graph.changes.of_vertices();

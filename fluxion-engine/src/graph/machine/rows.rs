@@ -3,7 +3,6 @@
 use super::Graph;
 use crate::Error;
 use crate::graph::arena::NewVertex;
-use crate::graph::text::{PropertySet, TextId};
 use crate::sound::contradiction;
 use crate::vertex::{TypeId, VertexId};
 
@@ -23,18 +22,8 @@ impl Graph {
             )));
         }
         if pools.is_empty() && size > 0 {
-            let vertex = NewVertex {
-                kind: type_id,
-                basename: self.names.text(kind),
-                name: None,
-                id: 0,
-                uniq_id: -1,
-                rank: self.rank(node),
-                size,
-                unit: TextId::EMPTY,
-                properties: PropertySet::NONE,
-                up: true,
-            };
+            let vertex = NewVertex::new(type_id, self.names.text(kind), 0, -1);
+            let vertex = NewVertex { rank: self.rank(node), size, ..vertex };
             let id = self.arena.push(vertex).ok_or_else(too_many_vertices)?;
             self.changes.of_vertices();
             self.arena.make_pool(id);

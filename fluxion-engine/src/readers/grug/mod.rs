@@ -20,7 +20,7 @@ mod tests;
 
 use self::recipe::{CONTAINMENT, EdgeRecipe, Method, Recipe, VertexRecipe};
 use crate::Error;
-use crate::graph::{Builder, Graph, NewVertex, PoolTypes, PropertySet, TextId, TypeId, VertexId};
+use crate::graph::{Builder, Graph, NewVertex, PoolTypes, TextId, TypeId, VertexId};
 use crate::limits::VERTICES_MAX;
 
 /// The type that gets ranks, in the order of generation.
@@ -175,16 +175,10 @@ impl Generator<'_> {
         let uniq_id = i64::try_from(self.count).unwrap_or(i64::MAX);
         self.count += 1;
         self.builder.add(NewVertex {
-            kind: shared.kind,
-            basename: shared.basename,
-            name: None,
-            id,
-            uniq_id,
             rank,
             size: u64::from(vertex.size),
             unit: shared.unit,
-            properties: PropertySet::NONE,
-            up: true,
+            ..NewVertex::new(shared.kind, shared.basename, id, uniq_id)
         })
     }
 }

@@ -11,8 +11,8 @@ use fluxqueue_machine::ledger::{LevelWant, LevelWants, Role};
 use fluxqueue_workload::Shape;
 use fluxqueue_workload::levels::LevelRule;
 
-/// A summary of the pods of one job while the job is examined.
-pub(crate) struct Asked {
+/// A survey of the pods of one job while the job is examined.
+pub(crate) struct Survey {
     /// True if an object that makes its pods asks for levels. For most pods, this shows already
     /// that they ask for none.
     pub(crate) by_makers: bool,

@@ -388,7 +388,7 @@ impl Refresh<'_> {
         for gone in before.difference(&after) {
             self.promise_keeping().forget_request(gone)?;
         }
-        let mut asked = self.sight().ask_for_levels(id);
+        let mut survey = self.sight().survey_levels(id);
         let mut waiting: Vec<Arc<Pod>> = Vec::new();
         for (pending, at, index) in wanted {
             let joins = matches!(pending, PendingRequest::Member(..));
@@ -400,7 +400,7 @@ impl Refresh<'_> {
                 .map(|member| Arc::clone(&member.pod))
                 .collect();
             for pod in pods {
-                let levels = self.sight().level_wants(id, &pod, joins, &mut asked);
+                let levels = self.sight().level_wants(id, &pod, joins, &mut survey);
                 let (tenancy, stance) = (
                     self.sight().tenancy(&pod, id),
                     self.planner.cluster.neighbours().stance(&pod),

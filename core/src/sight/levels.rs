@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fluxqueue_api::text;
 
 use crate::jobs::job::{Job, Style};
-use crate::jobs::levels::{Asked, Asks};
+use crate::jobs::levels::{Asks, Survey};
 use crate::jobs::roles;
 use crate::parts::Sight;
 use fluxqueue_machine::fluxion::Within;
@@ -55,10 +55,10 @@ impl Sight<'_> {
 
     // --- wanted levels ---
 
-    /// Begins a collection of the levels that pods of a job want.
-    pub(crate) fn ask_for_levels(&self, id: JobId) -> Asked {
+    /// Begins a survey of the levels that pods of a job want.
+    pub(crate) fn survey_levels(&self, id: JobId) -> Survey {
         let mut makers = self.jobs.all.get(&id).into_iter().flat_map(|job| self.jobs.makers(job));
-        Asked {
+        Survey {
             by_makers: makers.any(|made_by| !matches!(made_by.levels, Ok(None))),
             wants: Vec::new(),
         }
@@ -71,9 +71,9 @@ impl Sight<'_> {
         id: JobId,
         pod: &Arc<Pod>,
         joins: bool,
-        asked: &mut Asked,
+        survey: &mut Survey,
     ) -> LevelWants {
-        if pod.levels.is_none() && !asked.by_makers {
+        if pod.levels.is_none() && !survey.by_makers {
             return None;
         }
         let rules = self.jobs.level_rules(pod).filter(|_| self.planner.ledger.has_levels())?;
@@ -87,7 +87,7 @@ impl Sight<'_> {
         };
         // Pods that join are placed where their slice is.
         let is_like_others = !joins || slice_size(rules).is_none();
-        if let Some((_, wants)) = asked.wants.iter().find(is_known).filter(|_| is_like_others) {
+        if let Some((_, wants)) = survey.wants.iter().find(is_known).filter(|_| is_like_others) {
             return wants.clone();
         }
         let want = |rule: &LevelRule| {
@@ -116,7 +116,7 @@ impl Sight<'_> {
         };
         let wants: Arc<[LevelWant]> = rules.iter().filter_map(want).collect();
         let wants = Some(wants).filter(|wants| !wants.is_empty());
-        asked.wants.push(((Arc::clone(rules), Arc::clone(&pod.shape), role), wants.clone()));
+        survey.wants.push(((Arc::clone(rules), Arc::clone(&pod.shape), role), wants.clone()));
         wants
     }
 

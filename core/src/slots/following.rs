@@ -22,12 +22,12 @@ impl Slots<'_> {
     /// place of the first decides, and the others wait for it, unless the first delays no other
     /// request. Their condition states that once the first is known to wait.
     pub(crate) fn without_followers(&mut self, id: JobId, ready: &[Uid]) -> Sound<Vec<Uid>> {
-        let mut asked = self.sight().ask_for_levels(id);
+        let mut survey = self.sight().survey_levels(id);
         let mut first: Vec<(LevelWant, &Member, LevelWants)> = Vec::new();
         let (mut leaders, mut followers) = (Vec::new(), Vec::new());
         for uid in ready {
             let member = self.jobs.members.known(uid)?;
-            let wants = self.sight().level_wants(id, &member.pod, true, &mut asked);
+            let wants = self.sight().level_wants(id, &member.pod, true, &mut survey);
             let open = open_wants(&wants);
             let leads = |(known, leader, asked): &&(LevelWant, &Member, LevelWants),
                          want: &LevelWant| {
@@ -114,7 +114,7 @@ impl Slots<'_> {
     /// Returns why a gang may not begin on its nodes: pods that are to be in one part of a level
     /// are not any more, or pods are not spread as they ask.
     pub(crate) fn torn_apart(&mut self, id: JobId, pods: &[Uid]) -> Option<String> {
-        let by_makers = self.sight().ask_for_levels(id).by_makers;
+        let by_makers = self.sight().survey_levels(id).by_makers;
         let job = self.jobs.all.get(&id)?;
         let queue = job.queue.id;
         let mut spreads: Vec<Spreading> = Vec::new();

@@ -111,6 +111,12 @@ pub(crate) fn write<'a>(out: &mut String, names: impl IntoIterator<Item = &'a st
     }
 }
 
+/// A name in two: the digits in which it ends, and the stem before them.
+pub(crate) fn stem_and_digits(name: &str) -> (&str, &str) {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    name.split_at(stem.len())
+}
+
 /// A name, cut before its trailing digits.
 struct Host<'a> {
     stem: &'a str,
@@ -122,8 +128,7 @@ type Range = (Option<u64>, Option<u64>);
 
 impl<'a> Host<'a> {
     fn of(name: &'a str) -> Self {
-        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-        let digits = &name[stem.len()..];
+        let (stem, digits) = stem_and_digits(name);
         // Numbers too long for 64 bits stand for themselves.
         let number = if digits.len() < 19 { digits.parse().ok() } else { None };
         Host { stem: if number.is_none() { name } else { stem }, digits, number }

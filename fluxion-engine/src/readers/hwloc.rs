@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::allowlist::Allowlist;
+use super::basename_and_id;
 use crate::Error;
 use crate::graph::{Builder, Graph, NewVertex, PoolTypes, VertexId};
 use crate::limits::{TOPOLOGY_BYTES_MAX, TOPOLOGY_DEPTH_MAX, VERTICES_MAX};
@@ -178,16 +179,10 @@ impl Topology<'_> {
         let Some(name) = info(object, "HostName").filter(|_| self.allowed.has("node")) else {
             return Ok(None);
         };
-        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-        let digits = &name[stem.len()..];
-        let id = if digits.is_empty() {
-            -1
-        } else {
-            digits.parse().map_err(|_| wrong(object, "HostName: its number is beyond 63 bits"))?
-        };
+        let (basename, id) = basename_and_id(name)
+            .ok_or_else(|| wrong(object, "HostName: its number is beyond 63 bits"))?;
         let rank = self.nodes;
         self.nodes += 1;
-        let basename = if stem.is_empty() { name } else { stem };
         Ok(Some(Vertex { name: Some(name), rank, ..Vertex::new("node", basename, id) }))
     }
 

@@ -10,6 +10,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqA
 
 use crate::Error;
 use crate::graph::{Builder, Graph, NewVertex, NodeText, PoolTypes, VertexId};
+use crate::hostlist::stem_and_digits;
 use crate::limits::{JGF_BYTES_MAX, VERTICES_MAX};
 use crate::tree::without_mark;
 
@@ -276,8 +277,7 @@ fn vertex<'a>(outer_id: &str, metadata: Metadata<'a>) -> Result<NodeText<'a>, Er
 
 /// The number a name ends in; -1 if there is none.
 fn trailing_number(name: &str) -> i64 {
-    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    name[stem.len()..].parse().unwrap_or(-1)
+    stem_and_digits(name).1.parse().unwrap_or(-1)
 }
 
 struct TopSeed<'s, S>(&'s mut S);

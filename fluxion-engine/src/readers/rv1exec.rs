@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use super::basename_and_id;
 use super::r::{self, Ranges, Resources};
 use crate::Error;
 use crate::graph::{Builder, Graph, NewVertex, PoolTypes, VertexId};
@@ -124,18 +125,11 @@ fn node(
     rank: u32,
 ) -> Result<VertexId, Error> {
     let name = inventory.hosts.get(&rank).map_or("", String::as_str);
-    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    let digits = &name[stem.len()..];
-    let id = if digits.is_empty() {
-        -1
-    } else {
-        digits.parse().map_err(|_| {
-            wrong(format!("execution.nodelist: {name}: its number is beyond 63 bits"))
-        })?
-    };
+    let (basename, id) = basename_and_id(name).ok_or_else(|| {
+        wrong(format!("execution.nodelist: {name}: its number is beyond 63 bits"))
+    })?;
     let having = inventory.properties.iter().filter(|(_, ranks)| holds(ranks, rank));
     let properties = builder.properties(having.map(|(name, _)| (name.as_str(), "")));
-    let basename = if stem.is_empty() { name } else { stem };
     let kind = builder.kind("node")?;
     let basename = builder.text(basename);
     let vertex = NewVertex {

@@ -72,6 +72,43 @@ impl Gathered {
     }
 }
 
+/// Candidates of one type that go into slots one after the other.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) groups: Vec<Group>,
+    /// The first that is in no slot yet.
+    next: usize,
+}
+
+impl Lane {
+    /// The candidates of a type, in the order in which they go into slots.
+    pub(crate) fn of(inside: &mut Gathered, kind: TypeId, order: Order) -> Self {
+        let mut groups = inside.take(kind);
+        sort(&mut groups, inner(order), order == Order::Variation);
+        Lane { groups, next: 0 }
+    }
+
+    /// Puts the next candidates into a slot, with their branches and scores, until they count as
+    /// much as is wanted. False: there are too few.
+    pub(crate) fn fill(
+        &mut self,
+        wanted: u64,
+        branches: &mut Vec<Branch>,
+        score: &mut i64,
+    ) -> bool {
+        let mut have = 0;
+        while have < wanted {
+            let Some(group) = self.groups.get(self.next) else { return false };
+            self.next += 1;
+            have += group.count;
+            *score = score.saturating_add(group.score);
+            let branch = branches[group.from as usize];
+            branches.push(Branch { exclusive: true, ..branch });
+        }
+        true
+    }
+}
+
 /// How much the candidates count together.
 pub(crate) fn qualified(groups: &[Group]) -> u64 {
     groups

@@ -5,12 +5,11 @@ use std::collections::HashMap;
 
 use smallvec::SmallVec;
 
-use super::choose::{self, Branch, Gathered, Group, index, inner};
+use super::choose::{self, Branch, Gathered, Group, Lane, index};
 use super::request::{Levels, Request, RequestLevel};
 use super::scene::Scene;
 use crate::graph::TypeId;
 use crate::jobspec::Count;
-use crate::policy::Order;
 
 /// How many intermediate states the search for the most slots remembers. Beyond it goes on with the
 /// first that fits.
@@ -77,17 +76,12 @@ pub(super) fn slots(
     let slots = most(request, options);
     let kinds: SmallVec<[TypeId; 4]> =
         request.of_range(union).iter().map(|level| level.kind).collect();
-    let mut lanes: SmallVec<[(Vec<Group>, usize); 4]> = SmallVec::new();
+    let mut lanes: SmallVec<[Lane; 4]> = SmallVec::new();
     let mut have = Counts::new();
     for kind in &kinds {
-        let mut groups = inside.take(*kind);
-        choose::sort(
-            &mut groups,
-            inner(scene.policy.order()),
-            scene.policy.order() == Order::Variation,
-        );
-        have.push(choose::qualified(&groups));
-        lanes.push((groups, 0));
+        let lane = Lane::of(&mut inside, *kind, scene.policy.order());
+        have.push(choose::qualified(&lane.groups));
+        lanes.push(lane);
     }
     let slots_of: SmallVec<[Parts; 4]> = options
         .iter()
@@ -119,7 +113,7 @@ pub(super) fn slots(
     let mut formed = vec![0_u64; options.len()];
     // As upstream: alternatives are all formed, however often they are wanted. A slot takes a
     // whole vertex at least, so one more than there are vertices is already one too many.
-    let mut missing = lanes.iter().map(|(groups, _)| groups.len() as u64).sum::<u64>() + 1;
+    let mut missing = lanes.iter().map(|lane| lane.groups.len() as u64).sum::<u64>() + 1;
     let shallow = slots_of.iter().all(|parts| room(parts, &left) <= DEPTH_MAX);
     while missing > 0
         && let Some(next) =
@@ -143,26 +137,16 @@ pub(super) fn slots(
 fn form(
     parts: &Parts,
     all: &Counts,
-    lanes: &mut [(Vec<Group>, usize)],
+    lanes: &mut [Lane],
     branches: &mut Vec<Branch>,
     found: &mut Gathered,
 ) -> bool {
     let from = branches.len();
     let mut score = 1_i64;
     for (column, count) in parts {
-        let (groups, next) = &mut lanes[*column];
-        let wanted = count.choose(all[*column]);
-        let mut have = 0;
-        while have < wanted {
-            let Some(group) = groups.get(*next) else {
-                branches.truncate(from);
-                return false;
-            };
-            *next += 1;
-            have += group.count;
-            score = score.saturating_add(group.score);
-            let branch = branches[group.from as usize];
-            branches.push(Branch { exclusive: true, ..branch });
+        if !lanes[*column].fill(count.choose(all[*column]), branches, &mut score) {
+            branches.truncate(from);
+            return false;
         }
     }
     let group = Group { score, count: 1, from: index(from), to: index(branches.len()) };

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::choose::{self, Branch, Gathered, Group, index, inner};
+use super::choose::{self, Branch, Gathered, Group, Lane, index, inner};
 use super::explore::Sieve;
 use super::flexible;
 use super::obstacles::Obstacles;
@@ -291,7 +291,7 @@ impl<'a> Walk<'a> {
         let request = self.scene.request;
         let parts = request.of_range(&request.levels[slot].with);
         let mut room = COUNT_MAX.min(request.levels[slot].count.max);
-        let mut lanes: SmallVec<[(Vec<Group>, usize, u64); 4]> = SmallVec::new();
+        let mut lanes: SmallVec<[(Lane, u64); 4]> = SmallVec::new();
         let mut units = Amounts::new();
         for part in parts {
             if let Some(free) = self.scene.free_units(vertex, part.kind) {
@@ -300,17 +300,12 @@ impl<'a> Walk<'a> {
                 units.push((part.kind, amount));
                 continue;
             }
-            let mut groups = inside.take(part.kind);
-            choose::sort(
-                &mut groups,
-                inner(self.scene.policy.order()),
-                self.scene.policy.order() == Order::Variation,
-            );
-            let count = part.count.choose(choose::qualified(&groups));
+            let lane = Lane::of(&mut inside, part.kind, self.scene.policy.order());
+            let count = part.count.choose(choose::qualified(&lane.groups));
             if count == 0 {
                 return;
             }
-            lanes.push((groups, 0, count));
+            lanes.push((lane, count));
         }
         if lanes.is_empty() && units.is_empty() {
             return;
@@ -339,18 +334,10 @@ impl<'a> Walk<'a> {
             room -= 1;
             let from = self.branches.len();
             let mut score = 1_i64;
-            for (groups, next, wanted) in &mut lanes {
-                let mut have = 0;
-                while have < *wanted {
-                    let Some(group) = groups.get(*next) else {
-                        self.branches.truncate(from);
-                        return;
-                    };
-                    *next += 1;
-                    have += group.count;
-                    score = score.saturating_add(group.score);
-                    let branch = self.branches[group.from as usize];
-                    self.branches.push(Branch { exclusive: true, ..branch });
+            for (lane, wanted) in &mut lanes {
+                if !lane.fill(*wanted, &mut self.branches, &mut score) {
+                    self.branches.truncate(from);
+                    return;
                 }
             }
             if !units.is_empty() {

@@ -148,7 +148,7 @@ fn selection_of(book: &Book, request: &flat::SlotRequest<'_>, picks: &[flat::Pic
             );
         }
     }
-    select::units_of(book.graph(), book.schedule(), &units)
+    select::exactly(book.graph(), book.schedule(), &[], &[], &units)
 }
 
 /// The slots of pool units of a place.

@@ -104,15 +104,12 @@ pub(crate) fn select(
         mark_units(graph, request, &mut marks, *one);
     }
     shadow(graph, schedule, &mut marks, exclusive_kinds, window);
-    let mut selection = Selection { marked: Vec::with_capacity(marks.len()), units };
-    let mut writing = Writing { graph, schedule, marks, out: &mut selection.marked };
-    writing.visit(graph.root(), 1);
-    selection
+    Selection { marked: written(graph, schedule, marks), units }
 }
 
-/// Grants exactly these vertices, with all that leads to them. As upstream, what lies below a
-/// vertex of an exclusive type is written and counted with it, and held only if it is one of these
-/// vertices.
+/// Grants exactly these vertices, and these units of the pools of nodes, with all that leads to
+/// them. As upstream, what lies below a vertex of an exclusive type is written and counted with it,
+/// and held only if it is one of these vertices.
 pub(crate) fn exactly(
     graph: &Graph,
     schedule: &Schedule,
@@ -120,7 +117,9 @@ pub(crate) fn exactly(
     exclusive_kinds: &[TypeId],
     units: &[(VertexId, TypeId, u64)],
 ) -> Selection {
-    let mut marks = Marks::default();
+    let marks_min = vertices.len() + 2 * units.len();
+    let mut marks =
+        Marks::with_capacity_and_hasher(marks_min, std::hash::BuildHasherDefault::default());
     for (vertex, exclusive) in vertices {
         mark(graph, &mut marks, *vertex).exclusive |= *exclusive;
     }
@@ -130,34 +129,18 @@ pub(crate) fn exactly(
         let mark = mark(graph, &mut marks, vertex);
         mark.shadow = !mark.exclusive;
     }
-    mark_all(graph, &mut marks, units);
-    let mut selection = Selection::default();
-    let mut writing = Writing { graph, schedule, marks, out: &mut selection.marked };
-    writing.visit(graph.root(), 1);
-    selection
-}
-
-/// Grants units of the pools of nodes.
-pub(crate) fn units_of(
-    graph: &Graph,
-    schedule: &Schedule,
-    units: &[(VertexId, TypeId, u64)],
-) -> Selection {
-    let mut marks =
-        Marks::with_capacity_and_hasher(2 * units.len(), std::hash::BuildHasherDefault::default());
-    mark_all(graph, &mut marks, units);
-    let mut selection = Selection::default();
-    let mut writing = Writing { graph, schedule, marks, out: &mut selection.marked };
-    writing.visit(graph.root(), 1);
-    selection
-}
-
-/// Marks nodes, and their pools of which units are granted.
-fn mark_all(graph: &Graph, marks: &mut Marks, units: &[(VertexId, TypeId, u64)]) {
     for (node, kind, amount) in units {
-        mark(graph, marks, *node);
-        mark_pools(graph, marks, *node, *kind, *amount);
+        mark(graph, &mut marks, *node);
+        mark_pools(graph, &mut marks, *node, *kind, *amount);
     }
+    Selection { marked: written(graph, schedule, marks), units: Vec::new() }
+}
+
+/// The marked vertices, children before parents and the root last.
+fn written(graph: &Graph, schedule: &Schedule, marks: Marks) -> Vec<Marked> {
+    let mut out = Vec::with_capacity(marks.len());
+    Writing { graph, schedule, marks, out: &mut out }.visit(graph.root(), 1);
+    out
 }
 
 /// The mark of a vertex, which is made, with those of all that hold it, if there is none.

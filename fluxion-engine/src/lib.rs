@@ -14,8 +14,8 @@
 //!
 //! | place | purpose |
 //! |---|---|
-//! | `vertex`, `tree`, `constraint`, `hostlist`, `idset` | the parts that others share: numbers of
-//! vertices, JSON or YAML, RFC 31, 29, 22 |
+//! | `vertex`, `amounts`, `tree`, `constraint`, `hostlist`, `idset` | the parts that others share:
+//! numbers of vertices, short lists of amounts, JSON or YAML, RFC 31, 29, 22 |
 //! | `policy`, [`jobspec`] | in which order vertices are taken, and the request |
 //! | [`pools`] | the claims of jobs by node, as an index, and indexes over that |
 //! | [`graph`] | the machine: vertices in an arena, found by path and by rank |
@@ -31,6 +31,7 @@
 //! | `engine` | the operations that the C ABI offers, over the book |
 
 mod admitted;
+mod amounts;
 mod bits;
 mod book;
 mod constraint;

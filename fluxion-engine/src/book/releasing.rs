@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Book;
 use super::holding::leave_rows;
+use crate::amounts::amount_of;
 use crate::graph::{TypeId, VertexId};
 use crate::schedule::Row;
 
@@ -60,10 +61,8 @@ impl Book {
             while let Some(above) = at {
                 if !some.contains(&above) {
                     let sums = less.entry(above).or_default();
-                    match sums.iter_mut().find(|(known, _)| *known == kind) {
-                        Some((_, sum)) => *sum = sum.saturating_add(count),
-                        None => sums.push((kind, count)),
-                    }
+                    let sum = amount_of(sums, kind);
+                    *sum = sum.saturating_add(count);
                 }
                 at = self.graph.parent(above);
             }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use crate::Error;
+use crate::amounts::amount_of;
 use crate::constraint::Constraint;
 use crate::graph::{Graph, TypeId};
 use crate::jobspec::{Count, Jobspec, Resource};
@@ -181,8 +182,6 @@ fn least(one: &Needs, other: &Needs) -> Needs {
 }
 
 fn add(needs: &mut Needs, kind: TypeId, amount: u64) {
-    match needs.iter_mut().find(|(known, _)| *known == kind) {
-        Some((_, sum)) => *sum = sum.saturating_add(amount),
-        None => needs.push((kind, amount)),
-    }
+    let sum = amount_of(needs, kind);
+    *sum = sum.saturating_add(amount);
 }

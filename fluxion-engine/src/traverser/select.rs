@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::choose::Branch;
 use super::request::Request;
 use super::scene::Window;
+use crate::amounts::amount_of;
 use crate::graph::{ByVertex, Graph, TypeId, VertexId};
 use crate::schedule::{Row, Schedule};
 
@@ -300,8 +301,6 @@ fn in_order(
 }
 
 fn add(sums: &mut Sums, kind: TypeId, count: i64) {
-    match sums.iter_mut().find(|(known, _)| *known == kind) {
-        Some((_, sum)) => *sum = sum.saturating_add(count),
-        None => sums.push((kind, count)),
-    }
+    let sum = amount_of(sums, kind);
+    *sum = sum.saturating_add(count);
 }

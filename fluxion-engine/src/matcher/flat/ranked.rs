@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 use super::request::SlotRequest;
 use super::shape::Pick;
 use super::taken::{Taken, room_beside};
+use crate::amounts::amount_of;
 use crate::bits::Bits;
 use crate::graph::TypeId;
 use crate::policy::ByFill;
@@ -218,20 +219,13 @@ impl Filling<'_> {
             for (kind, amount) in
                 self.request.units_of(other).into_iter().flatten().filter(|_| *slots > 0)
             {
-                add(&mut units, kind, u128::from(amount) * u128::from(*slots));
+                *amount_of(&mut units, kind) += u128::from(amount) * u128::from(*slots);
             }
         }
         for (kind, amount) in &self.needs {
-            add(&mut units, *kind, u128::from(*amount) * u128::from(count));
+            *amount_of(&mut units, *kind) += u128::from(*amount) * u128::from(count);
         }
         units
-    }
-}
-
-fn add(units: &mut Units, kind: TypeId, more: u128) {
-    match units.iter_mut().find(|(known, _)| *known == kind) {
-        Some((_, sum)) => *sum += more,
-        None => units.push((kind, more)),
     }
 }
 

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 
 use super::index::{EMPTIED, FIRST_TYPE, FREED, LATE_TYPE, NodeIndex, OPEN, SHARED, UNTOUCHED};
+use crate::amounts::amount_of;
 use crate::graph::{TypeId, VertexId};
 use crate::policy::{Order, Policy};
 use crate::traverser::request::{Levels, Request, RequestLevel};
@@ -123,10 +124,8 @@ impl Plan {
                 // Vertices that are only passed through are left to the walk.
                 if exclusive {
                     let amount = i64::try_from(times).unwrap_or(i64::MAX);
-                    match self.needs.iter_mut().find(|(known, _)| *known == column) {
-                        Some((_, sum)) => *sum = sum.saturating_add(amount),
-                        None => self.needs.push((column, amount)),
-                    }
+                    let sum = amount_of(&mut self.needs, column);
+                    *sum = sum.saturating_add(amount);
                 }
             }
             self.need(index, request, &level.with, times, exclusive)?;

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use crate::amounts::amount_of;
 use crate::graph::TypeId;
 use crate::matcher::candidates::Usable;
 use crate::matcher::flat::order::NodeOrder;
@@ -61,10 +62,7 @@ fn demand(request: &SlotRequest<'_>, rule: &Rule<'_>) -> Option<Vec<(TypeId, u12
     for shape in rule.shapes.iter().map(|shape| &request.shapes[*shape]) {
         for (kind, amount) in request.units_of(shape)? {
             let units = u128::from(amount) * u128::from(shape.count);
-            match demand.iter_mut().find(|(known, _)| *known == kind) {
-                Some((_, sum)) => *sum += units,
-                None => demand.push((kind, units)),
-            }
+            *amount_of(&mut demand, kind) += units;
         }
     }
     Some(demand)

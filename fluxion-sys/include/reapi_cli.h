@@ -41,7 +41,7 @@
  *
  * OWNERSHIP
  *   Strings passed in are read during the call and never kept. Strings handed out (char **, and the result of
- *   reapi_cli_get_err_msg) belong to the caller, who frees them with free (3). They are set on success only.
+ *   reapi_cli_get_err_msg) belong to the caller, and the caller frees them with free (3). They are set on success only.
  *
  * THREADS
  *   A context must not be used by two threads at once; it may move between threads, and takes its error text along. Different
@@ -234,9 +234,9 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *   A vertex of a pool type hands out any number of its `size` units (up to 2^63-1), exactly. It lies directly below a
  *   vertex of type node that has a rank. A slot that asks for {"type":"cpu","count":1500} takes 1500 units of the cpu of one
  *   node. A node that lacks a type of the slot has no room for it.
- *   A request whose resources are only top-level slots of pool units may have several of them (each label once): all get their
- *   place, or none. Counts are at most 2^32-1 slots. A slot may ask for a range ({"min":2,"max":8}, with operator and operand
- *   as in RFC 14): it gets as many slots as there is room for when it starts, and starts when there is room for the minimum; of
+ *   A request that consists of top-level slots of pool units may have several of them (each label once): all get their place,
+ *   or none. Counts are at most 2^32-1 slots. A slot may ask for a range ({"min":2,"max":8}, with operator and operand as in
+ *   RFC 14): it gets as many slots as there is room for when it starts, and starts when there is room for the minimum; of
  *   several such slots the first is raised first. Units within a slot are numbers. Other requests walk the graph as upstream
  *   does; prefer, max_per_node and slots are EINVAL there, and a request for units of a pool stands directly in a slot, on the
  *   level of a node.
@@ -283,9 +283,9 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *   A level is a named partition of the ranks, such as racks or zones; several stand beside each other. A rank is in at most one
  *   part of a level: by the vertices between the root and its node (level: their type; part: their path), or by
  *   fluxion_ext_set_part, which also moves it. Each rule of a request names a level, and any of
- *     "within": "one"        all slots in one part: the tightest in which there is a place, that is the one whose free units on
- *                            nodes that are up, added up, hold the units of these slots the fewest times, by the pool that is
- *                            scarcest there; among equals by rank
+ *     "within": "one"        all slots in one part: the tightest in which there is a place, that is the one in which the free
+ *                            units on nodes that are up, added up, hold the units of these slots the fewest times, by the pool
+ *                            that is scarcest there; among equals by rank
  *     "slice": true          beside "one": it is one of several slices, each in a part of its own choice. For max_skew of other
  *                            rules the parts outside of it count as well, and of the parts in which there is a place those
  *                            come first that have the fewest slots under such rules
@@ -298,9 +298,9 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *   and its slots lie on no nodes that are in no part. All matches keep the rules, now and later; within the rules, slots are
  *   placed as without. One shape with bounds (fewest, max_per_part, max_skew) on one level is placed exactly; so are several
  *   shapes with few ways to share them out over the parts (numbers of slots times parts: 4,096), slices that are all of a
- *   request, alike and of as many slots each, with a max_skew on the level in whose parts they are, and requests that have
- *   rules for one part only, if there are no more than 4,096 combinations of parts. In all other cases a place that is found
- *   keeps the rules, and EAGAIN says that there is neither a place nor a proof; fewest may use more parts than necessary.
+ *   request, alike and of as many slots each, with a max_skew on the level of their parts, and requests that have rules for one
+ *   part only, if there are no more than 4,096 combinations of parts. In all other cases a place that is found keeps the rules,
+ *   and EAGAIN says that there is neither a place nor a proof; fewest may use more parts than necessary.
  *   A job that has started keeps its nodes when they come to be in other parts. A reservation keeps them too until it is moved.
  *
  * TENANTS
@@ -335,15 +335,15 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *
  * TIME
  *   Now is 0 until it is set. A job past its end holds its resources until it is cancelled; for later instants it is taken to
- *   end at now + 1. A reservation whose start has come becomes an allocation when the clock is set, in the order of starts and
- *   ids, if all its resources are up and free; else it stays a reservation, and is put off to start at now + 1 (reapi_cli_info
- *   tells). MATCH_WITHOUT_ALLOCATING_FUTURE answers the earliest instant if the known ends suffice, FLUXION_EXT_EVENTUALLY (and
- *   R "") if the request fits once all jobs that have an end have ended, EBUSY if jobs that never end, or nodes that are down,
- *   stand in the way, ENODEV if the request would not fit on the idle machine, EAGAIN if there is neither a place nor a proof
- *   for any of these moments. A place that is found fits; there may be one at an earlier instant too if the search there gave
- *   up, or if instants were passed over: of several shapes they are tried one after another for 16 million steps, then by
- *   bisection. MATCH_ALLOCATE is EAGAIN if there is neither a place nor a proof for now; the other operations follow from these
- *   rules.
+ *   end at now + 1. A reservation becomes an allocation when the clock is set to its start or beyond, in the order of starts
+ *   and ids, if all its resources are up and free; else it stays a reservation, and is put off to start at now + 1
+ *   (reapi_cli_info tells). MATCH_WITHOUT_ALLOCATING_FUTURE answers the earliest instant if the known ends suffice,
+ *   FLUXION_EXT_EVENTUALLY (and R "") if the request fits once all jobs that have an end have ended, EBUSY if jobs that never
+ *   end, or nodes that are down, stand in the way, ENODEV if the request would not fit on the idle machine, EAGAIN if there is
+ *   neither a place nor a proof for any of these moments. A place that is found fits; there may be one at an earlier instant
+ *   too if the search there gave up, or if instants were passed over: of several shapes they are tried one after another for 16
+ *   million steps, then by bisection. MATCH_ALLOCATE is EAGAIN if there is neither a place nor a proof for now; the other
+ *   operations follow from these rules.
  * ---------------------------------------------------------------------------------------------------------------- */
 
 /* An instant that is not known. INT64_MAX / 2. */

@@ -1,6 +1,6 @@
-//! What holds of every history of every machine, whatever the policy: nothing is granted twice,
+//! Invariants of every history of every machine, whatever the policy: nothing is granted twice,
 //! resources given back are free, and a graph that lived through all that answers as a new one that
-//! was told the resources of each job.
+//! has taken up the resources of each job.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
@@ -188,7 +188,7 @@ fn duration(spec: &str) -> i64 {
     document["attributes"]["system"]["duration"].as_i64().unwrap()
 }
 
-/// Nobody has what another one has at the same time, nor anything below it.
+/// No job has a vertex that another has at the same time, nor one below it.
 fn check_apart(jobs: &BTreeMap<u64, Held>) {
     for (id, one) in jobs {
         for (other_id, other) in jobs.range(id + 1..) {

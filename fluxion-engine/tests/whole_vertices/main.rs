@@ -256,7 +256,7 @@ impl Pair {
             before.all(|at| self.naive.place(request, self.policy, When::At(at)).is_none()),
             "it fits earlier"
         );
-        // Nobody has any of it, or anything below it, meanwhile.
+        // No job has any of it, or anything below it, meanwhile.
         let (from, to) = (grant.at, grant.at + request.seconds);
         for vertex in &own {
             let way = self.naive.way_up(*vertex);
@@ -334,8 +334,8 @@ impl Pair {
         }
     }
 
-    /// A graph that is told the vertices of each job answers as one that has lived through it. Not
-    /// so where it matters how it came to be.
+    /// A graph that takes up the vertices of each job answers as one that has lived through it,
+    /// unless its history matters.
     fn compare_with_one_made_anew(&mut self, history: &[Step]) {
         if self.policy == Policy::First || self.naive.has_put_off {
             return;

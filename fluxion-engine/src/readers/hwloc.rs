@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::allowlist::Allowlist;
-use super::basename_and_id;
+use super::host::basename_and_id;
 use crate::Error;
 use crate::graph::{Builder, Graph, NewVertex, PoolTypes, VertexId};
 use crate::limits::{TOPOLOGY_BYTES_MAX, TOPOLOGY_DEPTH_MAX, VERTICES_MAX};

@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::basename_and_id;
+use super::host::basename_and_id;
 use super::r::{self, Ranges, Resources};
 use crate::Error;
 use crate::graph::{Builder, Graph, NewVertex, PoolTypes, VertexId};

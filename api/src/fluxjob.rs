@@ -272,6 +272,9 @@ pub struct FluxJobStatus {
     /// The number of pods that the job wants to run now.
     #[serde(default)]
     pub total: i32,
+    /// The pods that a gang has lost since it was whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_pods: Option<LostPods>,
     /// The size for kubectl: `bound/total`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_size: Option<String>,
@@ -291,6 +294,17 @@ impl FluxJobStatus {
     pub fn shown_nodes(&self) -> Option<&str> {
         self.display_nodes.as_deref().or(self.old_nodes.as_deref())
     }
+}
+
+/// Pods of a gang that were bound, and are missing now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LostPods {
+    /// The number of the pods.
+    pub count: i32,
+    /// The time from which the next one has a place, if that is promised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_start: Option<MicroTime>,
 }
 
 /// Nodes that are kept for a job from some time onwards.

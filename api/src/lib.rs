@@ -26,7 +26,7 @@ pub use conditions::{
 };
 pub use events::EventReason;
 pub use fluxjob::{
-    EstimateKind, EstimatedStart, FluxJob, FluxJobSpec, FluxJobStatus, ObservedWorkload,
+    EstimateKind, EstimatedStart, FluxJob, FluxJobSpec, FluxJobStatus, LostPods, ObservedWorkload,
     PlacementRange, PodSet, Reservation, StartEstimates, WorkloadKind, WorkloadRef,
 };
 pub use fluxqueue::{

@@ -7,11 +7,12 @@ use fluxqueue_api::fluxjob::POD_SETS_MAX;
 use fluxqueue_api::placement::compress;
 use fluxqueue_api::{
     BlockedBy, ConditionType, DegradedReason, EstimatedStart, FinishedReason, FluxJob, FluxJobSpec,
-    FluxJobStatus, JobState, ObservedWorkload, Overrides, PlacementRange, PodSet, Reservation,
-    ScheduledReason, WorkloadKind, WorkloadRef, hostlist, names, text,
+    FluxJobStatus, JobState, LostPods, ObservedWorkload, Overrides, PlacementRange, PodSet,
+    Reservation, ScheduledReason, WorkloadKind, WorkloadRef, hostlist, names, text,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time as MetaTime};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
+    Condition, MicroTime, ObjectMeta, Time as MetaTime,
+};
 
 use crate::jobs::grouping;
 use crate::jobs::job::{Identity, Job, Said, Style};
@@ -114,8 +115,12 @@ impl Snapshot<'_> {
             known.or(job.record.seen.placed.as_ref().map(|(placement, epoch)| (placement, *epoch)));
         let placed_by =
             known.filter(|(written, _)| **written == placement).and_then(|(_, epoch)| epoch);
-        let conditions =
-            self.conditions(bound, written.map_or(&[], |status| status.conditions.as_slice()));
+        let lost_pods = self.lost_pods(bound, written);
+        let conditions = self.conditions(
+            bound,
+            lost_pods.as_ref(),
+            written.map_or(&[], |status| status.conditions.as_slice()),
+        );
         let state = JobState::from_conditions(&conditions);
         let workload = self.workload();
         // The values on record stay after the end: ended pods that a new process finds may belong
@@ -154,6 +159,7 @@ impl Snapshot<'_> {
             epoch: job.start.seats.epoch().map(|epoch| placed_by.unwrap_or(epoch)),
             bound: number(bound),
             total: number(self.wanted),
+            lost_pods,
             display_size: Some(format!("{bound}/{}", self.wanted)),
             blocked_by: job
                 .told
@@ -272,22 +278,19 @@ impl Snapshot<'_> {
 
     // --- conditions ---
 
-    fn conditions(&self, bound: usize, written: &[Condition]) -> Vec<Condition> {
+    fn conditions(
+        &self,
+        bound: usize,
+        lost: Option<&LostPods>,
+        written: &[Condition],
+    ) -> Vec<Condition> {
         let job = self.job;
         let mut out = vec![self.scheduled(bound, written)];
         if !job.start.seats.is_empty() {
-            // Pods that a job only asks for since it became larger are not lost.
-            let had = job.start.most_bound.min(self.wanted);
-            let missing = had.saturating_sub(bound);
-            let (status, reason, message) = if let Some(stalled) = &job.start.stalled {
-                ("True", stalled.reason(), words::stalled::message(stalled))
-            } else if missing > 0
-                && !job.is_finished()
-                && self.scheduled == ScheduledReason::Scheduled
-            {
-                ("True", DegradedReason::MemberLost, self.loss(missing, had, written))
-            } else {
-                ("False", DegradedReason::Whole, String::new())
+            let (status, reason, message) = match (&job.start.stalled, lost) {
+                (Some(stalled), _) => ("True", stalled.reason(), words::stalled::message(stalled)),
+                (None, Some(lost)) => ("True", DegradedReason::MemberLost, self.loss(bound, lost)),
+                (None, None) => ("False", DegradedReason::Whole, String::new()),
             };
             out.push(self.condition(
                 ConditionType::Degraded,
@@ -312,23 +315,40 @@ impl Snapshot<'_> {
         out
     }
 
-    /// Returns the message on lost pods: how many are missing, and when the next one has a place.
-    fn loss(&self, missing: usize, had: usize, written: &[Condition]) -> String {
-        let lost = format!("{missing} of {had} pods are missing");
-        let Some((start, nodes)) =
-            self.next_pod.as_ref().and_then(|next| Some((next.start?, &next.nodes)))
-        else {
-            return lost;
-        };
-        let lost = format!("{lost}; the next one has a place from ");
-        let said = fluxqueue_api::conditions::of_type(written, ConditionType::Degraded);
-        let said = said.and_then(|said| {
-            said.message.strip_prefix(&lost)?.split(' ').next()?.parse::<Timestamp>().ok()
-        });
-        let start = Time::from_seconds(start.seconds()).timestamp();
+    /// Returns the pods that the job has lost, if `bound` pods are left.
+    fn lost_pods(&self, bound: usize, written: Option<&FluxJobStatus>) -> Option<LostPods> {
+        let job = self.job;
+        if job.is_finished()
+            || job.start.stalled.is_some()
+            || job.start.seats.is_empty()
+            || self.scheduled != ScheduledReason::Scheduled
+        {
+            return None;
+        }
+        // Pods that a job only asks for since it became larger are not lost.
+        let count = job.start.most_bound.min(self.wanted).saturating_sub(bound);
+        let next = self.next_pod.as_ref().and_then(|next| next.start).map(micro_time);
+        let said = written.and_then(|status| status.lost_pods.as_ref()?.next_start.clone());
         // A small shift of the API server's clock does not change the written time.
-        let is_same = |said: &Timestamp| said.as_second().abs_diff(start.as_second()) <= 1;
-        format!("{lost}{} on {nodes}", said.filter(is_same).unwrap_or(start))
+        let seconds = |time: &MicroTime| time.0.as_second();
+        let next_start = next.map(|next| {
+            said.filter(|said| seconds(said).abs_diff(seconds(&next)) <= 1).unwrap_or(next)
+        });
+        (count > 0).then(|| LostPods { count: number(count), next_start })
+    }
+
+    /// Returns the message on lost pods of a job of which `bound` pods are left: how many are
+    /// missing, and when the next one has a place.
+    fn loss(&self, bound: usize, lost: &LostPods) -> String {
+        let LostPods { count, next_start } = lost;
+        let missing = format!("{count} of {} pods are missing", number(bound) + count);
+        match (next_start, &self.next_pod) {
+            (Some(start), Some(next)) => {
+                let start = Time::from_seconds(start.0.as_second()).timestamp();
+                format!("{missing}; the next one has a place from {start} on {}", next.nodes)
+            }
+            _ => missing,
+        }
     }
 
     fn scheduled(&self, bound: usize, written: &[Condition]) -> Condition {
@@ -445,14 +465,10 @@ fn seconds(lifetime: Lifetime) -> Option<i64> {
     }
 }
 
-/// Returns how many pods a gang had at once, from the condition that it has lost some. No other
-/// value on record tells a lost pod from one that has not been bound yet.
-pub(crate) fn most_bound(conditions: &[Condition]) -> Option<usize> {
-    let degraded = fluxqueue_api::conditions::of_type(conditions, ConditionType::Degraded)?;
-    let lost = Some(degraded)
-        .filter(|it| it.status == "True" && it.reason == DegradedReason::MemberLost.as_str())?;
-    let (_, of) = lost.message.split_once(" of ")?;
-    of.split(' ').next()?.parse().ok()
+/// Returns how many pods a gang had at once, by a status that says how many it has lost.
+pub(crate) fn most_bound(status: &FluxJobStatus) -> Option<usize> {
+    let lost = status.lost_pods.as_ref()?;
+    usize::try_from(status.bound.saturating_add(lost.count)).ok()
 }
 
 /// True if the two statuses are equal, so that no write is needed.

@@ -107,12 +107,7 @@ impl Slots<'_> {
             conditions::of_type(&status.conditions, ConditionType::Degraded)
                 .is_some_and(|it| it.status == "True")
         });
-        let most_on_record = job
-            .record
-            .seen
-            .status
-            .as_deref()
-            .and_then(|status| record::most_bound(&status.conditions));
+        let most_on_record = job.record.seen.status.as_deref().and_then(record::most_bound);
         let nodes_total = job.record.seen.status.as_deref().map_or(0, |status| status.total);
         let stalled = job.record.seen.status.as_deref().and_then(stall_on_record);
         // A gang that another client began, or that has given seats up, is not whole with its

@@ -3,7 +3,8 @@
 //! Each rule answers the same few questions: the nodes that it closes, now and once the pods with
 //! an end have ended; the reasons; whether a pod may still be in its slot; whether the count on a
 //! node agrees with the pods there. The planner, the check before a Binding, the explanations and
-//! the audit ask the list and name no rule. A new rule is a new file and a line in `list.rs`.
+//! the audit ask the list for a verdict. A new rule is a file, its line below, and its place in
+//! `list.rs`.
 //!
 //! The state that a rule reads belongs to its owner in [`cluster`](crate::cluster) or
 //! [`ledger`](crate::ledger), which books it. The resource graph keeps two of the rules itself

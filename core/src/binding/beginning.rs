@@ -31,12 +31,11 @@ impl Binding<'_> {
                 return Ok(true);
             }
         };
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.life = Lifecycle::Starting { since: self.clock.now };
-            job.told.blocker = None;
-            if job.writes_ahead() {
-                job.start.promised_before = None;
-            }
+        let job = self.jobs.all.known_mut(&id)?;
+        job.life = Lifecycle::Starting { since: self.clock.now };
+        job.told.blocker = None;
+        if job.writes_ahead() {
+            job.start.promised_before = None;
         }
         self.planner.promises.forget_patience(id);
         self.slots().let_others_come_after(&PendingRequest::Start(id));
@@ -158,10 +157,9 @@ impl Binding<'_> {
         let ungate = || ActionKind::Ungate { pod, resource_version, gate: Arc::from(names::GATE) };
         let action = on_its_way
             .unwrap_or_else(|| self.agenda.actions.ask(ungate(), InFlight::Ungate(uid.clone())));
-        if let Some(member) = self.jobs.members.get_mut(uid) {
-            member.ungating = Some(action);
-            member.stage.send_by(Sending::Ungating(action));
-        }
+        let member = self.jobs.members.known_mut(uid)?;
+        member.ungating = Some(action);
+        member.stage.send_by(Sending::Ungating(action));
         Ok(())
     }
 }

@@ -140,9 +140,8 @@ impl Binding<'_> {
             .agenda
             .actions
             .ask(ActionKind::Bind { pod, node, queue }, InFlight::Bind(uid.clone()));
-        if let Some(member) = self.jobs.members.get_mut(uid) {
-            member.stage.send_by(Sending::Binding(action));
-        }
+        let member = self.jobs.members.known_mut(uid)?;
+        member.stage.send_by(Sending::Binding(action));
         if self.jobs.all.get(&id).is_some_and(|job| job.style == Style::Lone) {
             self.planner.promises.forget_patience(id);
         }
@@ -205,11 +204,10 @@ impl Binding<'_> {
     fn bound(&mut self, uid: &Uid, id: JobId) -> Sound {
         let now = self.clock.wall_now();
         self.agenda.gauges.pods_bound += 1;
-        if let Some(job) = self.jobs.all.get(&id) {
-            let since = job.waiting.since.unwrap_or(now);
-            self.agenda.gauges.scheduling_sli.observe_micros(now.0 - since.0);
-            self.slots().note_start(id, now)?;
-        }
+        let job = self.jobs.all.known(&id)?;
+        let since = job.waiting.since.unwrap_or(now);
+        self.agenda.gauges.scheduling_sli.observe_micros(now.0 - since.0);
+        self.slots().note_start(id, now)?;
         let member = self.jobs.members.known(uid)?;
         let pod = Arc::clone(&member.pod);
         let node = member.allocation().map(|allocation| &allocation.node).or(pod.node.as_ref());

@@ -21,10 +21,9 @@ impl Binding<'_> {
     /// Nominates a pod with a slot, since its Binding takes a while: other controllers are to know
     /// its node.
     pub(crate) fn nominate(&mut self, uid: &Uid) -> Sound {
-        if let Some(member) = self.jobs.members.get_mut(uid) {
-            member.nomination.is_due = true;
-            self.slots().see_to_nomination(uid)?;
-        }
+        let member = self.jobs.members.known_mut(uid)?;
+        member.nomination.is_due = true;
+        self.slots().see_to_nomination(uid)?;
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use crate::jobs::member::{FailedWrites, Member};
 use crate::jobs::setbacks::{FirstPause, Setback};
 use crate::jobs::stage::Sending;
 use crate::parts::Binding;
-use crate::sound::Sound;
+use crate::sound::{Lookup, Sound};
 use crate::telling::outside::Outside;
 use crate::timers::Timer;
 use fluxqueue_planner::queue::JobId;
@@ -81,9 +81,8 @@ impl Binding<'_> {
     /// Stops the Bindings of a gang, since some were refused, or not answered: when it is known
     /// that none has taken effect, its placement is withdrawn.
     pub(crate) fn stop_start(&mut self, id: JobId, text: String) -> Sound {
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.start.refusal.get_or_insert(text);
-        }
+        let job = self.jobs.all.known_mut(&id)?;
+        job.start.refusal.get_or_insert(text);
         self.settle_refusal(id)?;
         Ok(())
     }
@@ -116,9 +115,8 @@ impl Binding<'_> {
             Some((_, Open::Until(at))) => self.agenda.timers.wake(Timer::Backoff(id), at),
             Some((refusal, Open::None)) => self.withdraw_refused(id, &refusal)?,
             Some((_, Open::Bound)) => {
-                if let Some(job) = self.jobs.all.get_mut(&id) {
-                    job.start.refusal = None;
-                }
+                let job = self.jobs.all.known_mut(&id)?;
+                job.start.refusal = None;
                 self.record_order().release(id)?;
             }
         }
@@ -127,19 +125,17 @@ impl Binding<'_> {
 
     /// Withdraws the placement of a gang for which no Binding has taken effect, and reports why.
     pub(crate) fn withdraw_refused(&mut self, id: JobId, text: &str) -> Sound {
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.start.refusal = None;
-            if job.life.is_placed() {
-                job.life = Lifecycle::Placed;
-            }
+        let job = self.jobs.all.known_mut(&id)?;
+        job.start.refusal = None;
+        if job.life.is_placed() {
+            job.life = Lifecycle::Placed;
         }
         let pods: Vec<Uid> =
             self.jobs.all.get(&id).map(|job| self.jobs.unsent(job)).unwrap_or_default();
         for uid in &pods {
             // The pause is the gang's.
-            if let Some(member) = self.jobs.members.get_mut(uid) {
-                (member.failed, member.retry_at) = (FailedWrites::default(), self.clock.now);
-            }
+            let member = self.jobs.members.known_mut(uid)?;
+            (member.failed, member.retry_at) = (FailedWrites::default(), self.clock.now);
         }
         self.slots().withdraw(id, text, Setback::Refused)?;
         self.tell_refusal(&pods, text)?;
@@ -151,13 +147,12 @@ impl Binding<'_> {
     pub(crate) fn give_slot_back(&mut self, uid: &Uid, text: &str) -> Sound {
         let now = self.clock.now;
         self.slots().unassign_one(uid)?;
-        if let Some(member) = self.jobs.members.get_mut(uid) {
-            let pause = member.setbacks.count(Setback::Refused, now, FirstPause::None);
-            let id = member.job;
-            self.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
-            self.jobs.block(id, Outside::WriteFailed(text.to_owned()));
-            self.agenda.touched.insert(id);
-        }
+        let member = self.jobs.members.known_mut(uid)?;
+        let pause = member.setbacks.count(Setback::Refused, now, FirstPause::None);
+        let id = member.job;
+        self.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
+        self.jobs.block(id, Outside::WriteFailed(text.to_owned()));
+        self.agenda.touched.insert(id);
         self.tell_refusal(std::slice::from_ref(uid), text)?;
         Ok(())
     }
@@ -165,14 +160,13 @@ impl Binding<'_> {
     /// Keeps the seat of a pod of a gang that has begun; its Binding is sent again after a pause.
     fn keep_seat(&mut self, uid: &Uid, text: String) -> Sound {
         let now = self.clock.now;
-        if let Some(member) = self.jobs.members.get_mut(uid) {
-            let pause = member.setbacks.count(Setback::Refused, now, FirstPause::None);
-            let id = member.job;
-            self.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
-            self.tell_refusal(std::slice::from_ref(uid), &text)?;
-            self.jobs.block(id, Outside::WriteFailed(text));
-            self.agenda.touched.insert(id);
-        }
+        let member = self.jobs.members.known_mut(uid)?;
+        let pause = member.setbacks.count(Setback::Refused, now, FirstPause::None);
+        let id = member.job;
+        self.agenda.timers.wake(Timer::Pod(uid.clone()), now.plus_millis(pause));
+        self.tell_refusal(std::slice::from_ref(uid), &text)?;
+        self.jobs.block(id, Outside::WriteFailed(text));
+        self.agenda.touched.insert(id);
         Ok(())
     }
 

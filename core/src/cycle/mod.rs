@@ -30,7 +30,7 @@ use crate::lookahead::Lookahead;
 use crate::occupancy::Occupancy;
 use crate::records::Records;
 use crate::settings::CoreSettings;
-use crate::sound::Sound;
+use crate::sound::{Lookup, Sound};
 use crate::telling::Reporting;
 use crate::telling::report::Gauges;
 use crate::timers::{AGAIN_MILLIS, Timer};
@@ -324,13 +324,12 @@ impl Core {
         match timer {
             Timer::Job(job) => drop(self.agenda.touched.insert(job)),
             Timer::Pod(uid) => {
-                if let Some(member) = self.jobs.members.get(&uid) {
-                    self.agenda.touched.insert(member.job);
-                    if member.stage.is_waiting() {
-                        self.agenda.queue_changed = true;
-                    }
-                    self.agenda.outbox.push_back(uid);
+                let member = self.jobs.members.current(&uid)?;
+                self.agenda.touched.insert(member.job);
+                if member.stage.is_waiting() {
+                    self.agenda.queue_changed = true;
                 }
+                self.agenda.outbox.push_back(uid);
             }
             Timer::AwaitingPod(uid) => self.recovery().stop_awaiting_owner(&uid)?,
             Timer::Untold(uid) => self.telling().report_again(&uid)?,

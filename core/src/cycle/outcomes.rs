@@ -4,7 +4,7 @@ use crate::action::ActionId;
 use crate::cycle::Core;
 use crate::event::{Outcome, WriteOutcome};
 use crate::in_flight::InFlight;
-use crate::sound::Sound;
+use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
 use fluxqueue_workload::ObjectKey;
 
@@ -32,27 +32,24 @@ impl Core {
                 self.binding().nomination_written(&uid, before, &outcome)?;
             }
             (Some(InFlight::Condition(uid)), Outcome::Write(outcome)) => {
-                if let Some(member) = self.jobs.members.get_mut(&uid) {
-                    member.telling = None;
-                    // The condition is reported again, but not at once.
-                    let pause = match outcome {
-                        WriteOutcome::Failed(_) | WriteOutcome::Conflict => {
-                            Some(crate::notices::REPORT_MILLIS)
-                        }
-                        WriteOutcome::Invalid(_) | WriteOutcome::Refused(_) => {
-                            Some(crate::jobs::setbacks::REFUSED_MAX_MILLIS)
-                        }
-                        WriteOutcome::Written(_)
-                        | WriteOutcome::Exists
-                        | WriteOutcome::Gone
-                        | WriteOutcome::Replaced => None,
-                    };
-                    if let Some(pause) = pause {
-                        member.reported = Some((String::new(), self.clock.now));
-                        self.agenda
-                            .timers
-                            .wake(Timer::Untold(uid), self.clock.now.plus_millis(pause));
+                let member = self.jobs.members.current_mut(&uid)?;
+                member.telling = None;
+                // The condition is reported again, but not at once.
+                let pause = match outcome {
+                    WriteOutcome::Failed(_) | WriteOutcome::Conflict => {
+                        Some(crate::notices::REPORT_MILLIS)
                     }
+                    WriteOutcome::Invalid(_) | WriteOutcome::Refused(_) => {
+                        Some(crate::jobs::setbacks::REFUSED_MAX_MILLIS)
+                    }
+                    WriteOutcome::Written(_)
+                    | WriteOutcome::Exists
+                    | WriteOutcome::Gone
+                    | WriteOutcome::Replaced => None,
+                };
+                if let Some(pause) = pause {
+                    member.reported = Some((String::new(), self.clock.now));
+                    self.agenda.timers.wake(Timer::Untold(uid), self.clock.now.plus_millis(pause));
                 }
             }
             (Some(InFlight::Record(job)), Outcome::Write(outcome)) => {

@@ -315,22 +315,20 @@ impl Members<'_> {
             return Ok(());
         }
         let Some(member) = self.jobs.members.remove(uid) else { return Ok(()) };
-        if let Some(job) = self.jobs.all.get_mut(&member.job) {
-            job.pods.all.remove(uid);
-            job.pods.live.remove(&PodOrder::of(&member.pod));
-        }
+        let job = self.jobs.all.known_mut(&member.job)?;
+        job.pods.all.remove(uid);
+        job.pods.live.remove(&PodOrder::of(&member.pod));
         self.agenda.touched.insert(member.job);
         self.promise_keeping().forget_request(
             &fluxqueue_planner::queue::PendingRequest::Member(member.job, uid.clone()),
         )?;
         self.attach(member.pod, is_orphan)?;
-        if let Some(anew) = self.jobs.members.get_mut(uid) {
-            anew.nomination = member.nomination;
-            // The writes that are under way for it go on.
-            (anew.telling, anew.reported) = (member.telling, member.reported);
-            (anew.ungating, anew.ungated) = (member.ungating, member.ungated);
-            (anew.failed, anew.retry_at) = (member.failed, member.retry_at);
-        }
+        let anew = self.jobs.members.known_mut(uid)?;
+        anew.nomination = member.nomination;
+        // The writes that are under way for it go on.
+        (anew.telling, anew.reported) = (member.telling, member.reported);
+        (anew.ungating, anew.ungated) = (member.ungating, member.ungated);
+        (anew.failed, anew.retry_at) = (member.failed, member.retry_at);
         Ok(())
     }
 

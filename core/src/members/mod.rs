@@ -77,12 +77,11 @@ impl Members<'_> {
                 self.occupancy.by_node.unlist(&member.pod);
                 self.intake.awaiting_owner.forget_orphan(&member.pod);
                 self.agenda.touched.insert(member.job);
-                if let Some(job) = self.jobs.all.get_mut(&member.job) {
-                    job.pods.all.remove(&id.uid);
-                    if member.pod.phase == Phase::Succeeded {
-                        // Its controller has counted it by now, or never will.
-                        job.pods.succeeded = job.pods.succeeded.saturating_sub(1);
-                    }
+                let job = self.jobs.all.known_mut(&member.job)?;
+                job.pods.all.remove(&id.uid);
+                if member.pod.phase == Phase::Succeeded {
+                    // Its controller has counted it by now, or never will.
+                    job.pods.succeeded = job.pods.succeeded.saturating_sub(1);
                 }
             }
         }

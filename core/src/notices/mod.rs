@@ -92,9 +92,8 @@ impl Notices<'_> {
             newly,
         };
         let action = self.agenda.actions.ask(kind, InFlight::Condition(uid.clone()));
-        if let Some(member) = self.jobs.members.get_mut(uid) {
-            member.telling = Some(action);
-        }
+        let member = self.jobs.members.known_mut(uid)?;
+        member.telling = Some(action);
         let subject = Subject::Pod(pod.id.clone());
         self.agenda.note(
             subject,

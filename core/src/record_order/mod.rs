@@ -74,10 +74,9 @@ impl RecordOrder<'_> {
             self.say_meanwhile(id, said)?;
             return Ok(());
         }
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.told.is_promise_due = must_say;
-            (job.told.promise, job.told.promised_at) = (actual, self.clock.now);
-        }
+        let job = self.jobs.all.known_mut(&id)?;
+        job.told.is_promise_due = must_say;
+        (job.told.promise, job.told.promised_at) = (actual, self.clock.now);
         Ok(())
     }
 
@@ -177,16 +176,14 @@ impl RecordOrder<'_> {
     fn say_meanwhile(&mut self, id: JobId, said: &Said) -> Sound {
         let job = self.jobs.all.known(&id)?;
         if self.is_broken(job, said) {
-            if let Some(job) = self.jobs.all.get_mut(&id) {
-                (job.told.promise, job.told.promised_at, job.told.is_promise_due) =
-                    (None, self.clock.now, true);
-            }
+            let job = self.jobs.all.known_mut(&id)?;
+            (job.told.promise, job.told.promised_at, job.told.is_promise_due) =
+                (None, self.clock.now, true);
             self.records.on_record.taken_off.insert(id);
         } else if job.told.promise.is_none() {
             let written = self.written(job);
-            if let Some(job) = self.jobs.all.get_mut(&id) {
-                job.told.promise = written;
-            }
+            let job = self.jobs.all.known_mut(&id)?;
+            job.told.promise = written;
         }
         Ok(())
     }

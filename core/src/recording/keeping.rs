@@ -49,9 +49,8 @@ impl Recording<'_> {
                     resource_version: based_on.clone(),
                 };
                 let action = self.agenda.actions.ask(kind, InFlight::Record(id));
-                if let Some(job) = self.jobs.all.get_mut(&id) {
-                    job.record.stored = Stored::Deleting { uid, action, based_on };
-                }
+                let job = self.jobs.all.known_mut(&id)?;
+                job.record.stored = Stored::Deleting { uid, action, based_on };
             }
             Stored::Absent | Stored::Deleted if job.pods.all.is_empty() => self.forget(id),
             // The API server removes the record with its owner, unless that pod is a part of

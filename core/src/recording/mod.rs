@@ -120,17 +120,15 @@ impl Recording<'_> {
             | Stored::Writing { .. }
             | Stored::Deleting { .. }
             | Stored::Deleted => {
-                if let Some(job) = self.jobs.all.get_mut(&id) {
-                    job.record.is_marked_again = true;
-                }
+                let job = self.jobs.all.known_mut(&id)?;
+                job.record.is_marked_again = true;
             }
             Stored::Unseen => {
                 let at = self.clock.now.plus_millis(UNSEEN_MILLIS);
                 self.agenda.timers.wake(Timer::Job(id), at);
-                if let Some(job) = self.jobs.all.get_mut(&id) {
-                    job.record.stored = Stored::Absent;
-                    job.record.setbacks.retry_at = at;
-                }
+                let job = self.jobs.all.known_mut(&id)?;
+                job.record.stored = Stored::Absent;
+                job.record.setbacks.retry_at = at;
             }
         }
         Ok(())
@@ -159,9 +157,8 @@ impl Recording<'_> {
         }
         if job.is_finished() && self.is_past_keeping(job) {
             // The job ended so long ago that its record has been removed already.
-            if let Some(job) = self.jobs.all.get_mut(&id) {
-                job.record.stored = Stored::Deleted;
-            }
+            let job = self.jobs.all.known_mut(&id)?;
+            job.record.stored = Stored::Deleted;
             self.agenda.touched.insert(id);
             return Ok(());
         }
@@ -170,9 +167,8 @@ impl Recording<'_> {
         let urgency = urgency(job);
         let kind = ActionKind::CreateFluxJob { job: object, urgency };
         let action = self.agenda.actions.ask(kind, InFlight::Record(id));
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.record.stored = Stored::Creating(action, urgency);
-        }
+        let job = self.jobs.all.known_mut(&id)?;
+        job.record.stored = Stored::Creating(action, urgency);
         Ok(())
     }
 
@@ -286,15 +282,14 @@ impl Recording<'_> {
             urgency,
         };
         let action = self.agenda.actions.ask(kind, InFlight::Record(id));
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.start
-                .seats
-                .note_on_record(job.start.seats.is_on_record() || !status.placement.is_empty());
-            job.start.seats.placed_by(status.epoch.or(job.start.seats.epoch()));
-            let write = StatusWrite { action, urgency, version, based_on, status, is_reduced };
-            job.record.stored = Stored::Writing { uid, write };
-            job.record.is_marked_again = false;
-        }
+        let job = self.jobs.all.known_mut(&id)?;
+        job.start
+            .seats
+            .note_on_record(job.start.seats.is_on_record() || !status.placement.is_empty());
+        job.start.seats.placed_by(status.epoch.or(job.start.seats.epoch()));
+        let write = StatusWrite { action, urgency, version, based_on, status, is_reduced };
+        job.record.stored = Stored::Writing { uid, write };
+        job.record.is_marked_again = false;
         Ok(())
     }
 

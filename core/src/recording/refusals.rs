@@ -43,9 +43,8 @@ impl Recording<'_> {
             self.binding().give_slot_back(uid, &text)?;
         }
         if !waiting.is_empty() {
-            if let Some(job) = self.jobs.all.get_mut(&id) {
-                block_by(job, Obstacle::RecordRefused(refused));
-            }
+            let job = self.jobs.all.known_mut(&id)?;
+            block_by(job, Obstacle::RecordRefused(refused));
             self.binding().tell_refusal(&waiting, &text)?;
         }
         Ok(())

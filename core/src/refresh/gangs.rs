@@ -143,10 +143,9 @@ impl Refresh<'_> {
             let reader = self.settings.reader(&namespace);
             StallCause::Ring(others.map(|job| reader.job(&job.key)).collect())
         };
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            let stall = Stall { bound, size, why };
-            job.start.stalled = Some(Stalled::after(job.start.stalled.take(), stall));
-        }
+        let job = self.jobs.all.known_mut(&id)?;
+        let stall = Stall { bound, size, why };
+        job.start.stalled = Some(Stalled::after(job.start.stalled.take(), stall));
         Ok(())
     }
 

@@ -166,9 +166,8 @@ impl Refresh<'_> {
         if let Some((obstacle, until)) = self.paused(job) {
             // The job comes back behind the jobs that wait now, and delays none of them.
             self.agenda.timers.wake(Timer::Job(id), until);
-            if let Some(job) = self.jobs.all.get_mut(&id) {
-                job.waiting.since = None;
-            }
+            let job = self.jobs.all.known_mut(&id)?;
+            job.waiting.since = None;
             self.jobs.block(id, obstacle);
             return Ok(Vec::new());
         }
@@ -245,9 +244,8 @@ impl Refresh<'_> {
                 return Ok(Vec::new());
             }
             StartSize::None => {
-                if let Some(job) = self.jobs.all.get_mut(&id) {
-                    job.may_queue();
-                }
+                let job = self.jobs.all.known_mut(&id)?;
+                job.may_queue();
                 return Ok(Vec::new());
             }
         };
@@ -306,9 +304,8 @@ impl Refresh<'_> {
             self.jobs.block(id, Outside::Incomplete { there, size, gated: 0 });
             return Ok(pending);
         }
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.may_queue();
-        }
+        let job = self.jobs.all.known_mut(&id)?;
+        job.may_queue();
         let left: Vec<Uid> =
             ready.into_iter().filter(|uid| !self.slots().take_retained(id, uid)).collect();
         for (index, uid) in self.slots().without_followers(id, &left)?.into_iter().enumerate() {
@@ -352,13 +349,12 @@ impl Refresh<'_> {
                 u32::try_from(index).unwrap_or(u32::MAX),
             ));
         }
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            if queued_at.is_some() {
-                job.waiting.since = queued_at;
-            }
-            if lone {
-                job.start.size = 1;
-            }
+        let job = self.jobs.all.known_mut(&id)?;
+        if queued_at.is_some() {
+            job.waiting.since = queued_at;
+        }
+        if lone {
+            job.start.size = 1;
         }
         let gate = if ready.is_empty() { self.gate_of_another(id) } else { None };
         match (gate, self.jobs.all.get_mut(&id)) {
@@ -405,9 +401,8 @@ impl Refresh<'_> {
                     self.sight().tenancy(&pod, id),
                     self.planner.cluster.neighbours().stance(&pod),
                 );
-                if let Some(member) = self.jobs.members.get_mut(&pod.id.uid) {
-                    (member.levels, member.tenancy, member.stance) = (levels, tenancy, stance);
-                }
+                let member = self.jobs.members.known_mut(&pod.id.uid)?;
+                (member.levels, member.tenancy, member.stance) = (levels, tenancy, stance);
                 waiting.push(pod);
             }
             let key = self.sight().asking().key(&pending);
@@ -431,9 +426,8 @@ impl Refresh<'_> {
             }
         }
         self.jobs.labelled.note(id, waiting.iter().map(|pod| &**pod));
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.wait_for(after);
-        }
+        let job = self.jobs.all.known_mut(&id)?;
+        job.wait_for(after);
         Ok(())
     }
 
@@ -509,24 +503,23 @@ impl Refresh<'_> {
         self.slots().free_retained(id);
         self.set_requests(id, Vec::new())?;
         let wall = self.clock.wall_now();
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            let reason = if failed { FinishedReason::Failed } else { FinishedReason::Succeeded };
-            // A restart changes neither the end of the job nor the time for which its record is
-            // kept.
-            let known = job.completed_at().or(job.pods.last_end.filter(|at| *at <= wall));
-            job.life = Lifecycle::Finished(End { reason, at: known.or(Some(wall)) });
-            job.told.blocker = None;
-            if self.intake.taking_over && matches!(job.record.stored, Stored::Absent) {
-                // The job ended too fast for a record, or its record was deleted: none is needed
-                // any more.
-                job.record.stored = Stored::Deleted;
-            }
-            // Pods of the same group that come later are a new job.
-            let identity = job.workload.identity.clone();
-            let is_over = identity.is_group() && !job.was_left();
-            if is_over && self.jobs.index.by_identity.get(&identity) == Some(&id) {
-                self.jobs.index.by_identity.remove(&identity);
-            }
+        let job = self.jobs.all.known_mut(&id)?;
+        let reason = if failed { FinishedReason::Failed } else { FinishedReason::Succeeded };
+        // A restart changes neither the end of the job nor the time for which its record is
+        // kept.
+        let known = job.completed_at().or(job.pods.last_end.filter(|at| *at <= wall));
+        job.life = Lifecycle::Finished(End { reason, at: known.or(Some(wall)) });
+        job.told.blocker = None;
+        if self.intake.taking_over && matches!(job.record.stored, Stored::Absent) {
+            // The job ended too fast for a record, or its record was deleted: none is needed
+            // any more.
+            job.record.stored = Stored::Deleted;
+        }
+        // Pods of the same group that come later are a new job.
+        let identity = job.workload.identity.clone();
+        let is_over = identity.is_group() && !job.was_left();
+        if is_over && self.jobs.index.by_identity.get(&identity) == Some(&id) {
+            self.jobs.index.by_identity.remove(&identity);
         }
         self.recording().finalize(id)?;
         Ok(())

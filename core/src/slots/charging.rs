@@ -29,12 +29,11 @@ impl Slots<'_> {
         if let Some(allocation) = &allocation {
             self.planner.ledger.house(&mut self.planner.cluster, allocation, &pod);
         }
-        if let Some(member) = self.jobs.members.get_mut(uid) {
-            if allocation.is_some() {
-                self.occupancy.by_node.send(node, uid);
-            }
-            member.stage = Stage::Bound(allocation);
+        let member = self.jobs.members.known_mut(uid)?;
+        if allocation.is_some() {
+            self.occupancy.by_node.send(node, uid);
         }
+        member.stage = Stage::Bound(allocation);
         if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
             job.start.seats.follow(seat, node);
         }

@@ -51,9 +51,8 @@ impl Slots<'_> {
         let id_of_queue = if had_place { self.queues.number(&name) } else { QueueId::DEFAULT };
         let job = self.jobs.all.known(&id)?;
         let has_new_ends = job.queue.walltimes != walltimes && !job.queue.name.is_empty();
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.queue = InQueue { name, id: id_of_queue, said, standing, walltimes, had_place };
-        }
+        let job = self.jobs.all.known_mut(&id)?;
+        job.queue = InQueue { name, id: id_of_queue, said, standing, walltimes, had_place };
         if has_new_ends {
             self.plan_ends_of(id)?;
         }

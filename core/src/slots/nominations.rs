@@ -11,10 +11,9 @@ use fluxqueue_workload::Uid;
 impl Slots<'_> {
     /// Withdraws the nomination of a pod that has lost its slot.
     pub(crate) fn withdraw_nomination(&mut self, uid: &Uid) -> Sound {
-        if let Some(member) = self.jobs.members.get_mut(uid) {
-            member.nomination.is_due = false;
-            self.see_to_nomination(uid)?;
-        }
+        let member = self.jobs.members.known_mut(uid)?;
+        member.nomination.is_due = false;
+        self.see_to_nomination(uid)?;
         Ok(())
     }
 

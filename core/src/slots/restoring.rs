@@ -258,7 +258,7 @@ impl Slots<'_> {
                     is_of_unknown_kind: false,
                     until,
                 };
-                self.retain_slot(id, slot);
+                self.retain_slot(id, slot)?;
             }
         }
         Ok(())
@@ -359,9 +359,8 @@ impl Slots<'_> {
         let job = self.jobs.all.known_mut(&id)?;
         let at = job.start.seats.next_free_on(node, index, &job.retained_seats());
         job.start.seats.take(at, 0, node, uid);
-        if let Some(member) = self.jobs.members.get_mut(uid) {
-            member.seat = Some(at);
-        }
+        let member = self.jobs.members.known_mut(uid)?;
+        member.seat = Some(at);
         Ok(())
     }
 }

@@ -76,14 +76,14 @@ impl Slots<'_> {
     }
 
     /// Keeps a slot for the pod that the controller makes next.
-    pub(crate) fn retain_slot(&mut self, id: JobId, slot: RetainedSlot) {
+    pub(crate) fn retain_slot(&mut self, id: JobId, slot: RetainedSlot) -> Sound {
+        let job = self.jobs.all.known_mut(&id)?;
         let until = slot.until;
         self.planner.ledger.turn_out(&mut self.planner.cluster, &slot.allocation);
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.start.retained.push(slot);
-            self.jobs.retaining.insert(id);
-        }
+        job.start.retained.push(slot);
+        self.jobs.retaining.insert(id);
         self.agenda.timers.wake(Timer::Job(id), until);
+        Ok(())
     }
 
     /// Gives a new pod the slot that was retained for it, without queueing. True if there is one.

@@ -43,6 +43,7 @@ impl Slots<'_> {
         let (pod, id) = (Arc::clone(&member.pod), member.job);
         let (was_bound, was_waiting) = (member.stage.is_bound(), member.stage.is_waiting());
         member.stage.bind();
+        self.note_start(id, pod.started.unwrap_or(self.clock.wall_now()))?;
         self.jobs.note_wave(&pod, id);
         let planned = self.member_end(&pod, id);
         let allocation = self.take_allocation(uid);
@@ -50,8 +51,6 @@ impl Slots<'_> {
         let tenancy = self.sight().tenancy(&pod, id);
         let allocation = self.allocation_in_place(&pod, allocation, planned, tenancy);
         let node = pod.node.clone();
-        let started = pod.started.unwrap_or(self.clock.wall_now());
-        self.note_start(id, started)?;
         let booked = allocation.as_ref().map_or(planned.end, |allocation| allocation.end);
         let member = self.jobs.members.known_mut(uid)?;
         member.stage = Stage::Bound(allocation);
@@ -81,9 +80,8 @@ impl Slots<'_> {
         if member.stage.has_ended() {
             return Ok(());
         }
-        if let Some(job) = self.jobs.all.get_mut(&member.job) {
-            job.pods.live.remove(&PodOrder::of(&member.pod));
-        }
+        let job = self.jobs.all.known_mut(&member.job)?;
+        job.pods.live.remove(&PodOrder::of(&member.pod));
         let was_bound = member.stage.is_bound();
         let had_slot = member.stage.is_unsent();
         let (seat, id, pod) = (member.seat.take(), member.job, Arc::clone(&member.pod));
@@ -102,10 +100,7 @@ impl Slots<'_> {
                 self.suspect(node);
             }
         }
-        let Some(job) = self.jobs.all.get_mut(&id) else {
-            self.free_allocations(allocation);
-            return Ok(());
-        };
+        let job = self.jobs.all.known_mut(&id)?;
         match cause {
             Cause::Succeeded => job.pods.succeeded += 1,
             Cause::Failed | Cause::Refused | Cause::Disrupted => job.pods.failed += 1,
@@ -164,7 +159,7 @@ impl Slots<'_> {
                 self.retain_slot(
                     id,
                     RetainedSlot { allocation, seat, controller, is_of_unknown_kind, until },
-                );
+                )?;
             }
             (allocation, _) => self.free_allocations(allocation),
         }

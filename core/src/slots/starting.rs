@@ -36,23 +36,21 @@ impl Slots<'_> {
             return Err(found);
         }
         let kept = self.jobs.all.get(&id).and_then(|job| self.said_before(job));
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            // While a placed gang has not begun, other pods may join it and start: its promise
-            // stands until the gang begins.
-            job.start.promised_before = kept.or(job.start.promised_before.take());
-        }
+        let job = self.jobs.all.known_mut(&id)?;
+        // While a placed gang has not begun, other pods may join it and start: its promise
+        // stands until the gang begins.
+        job.start.promised_before = kept.or(job.start.promised_before.take());
         self.promise_keeping().forget_promise(pending);
         self.note_start_on(id, request, &slots);
-        if let Some(job) = self.jobs.all.get_mut(&id) {
-            job.waiting.requests.remove(pending);
-            job.waiting.expected = Expected::default();
-            job.waiting.position = None;
-            if matches!(pending, PendingRequest::Start(_)) {
-                job.life = Lifecycle::Placed;
-            }
-            let blocker = job.told.blocker.take();
-            job.told.blocker = blocker.filter(|blocker| job.says_until_it_begins(blocker.reason()));
+        let job = self.jobs.all.known_mut(&id)?;
+        job.waiting.requests.remove(pending);
+        job.waiting.expected = Expected::default();
+        job.waiting.position = None;
+        if matches!(pending, PendingRequest::Start(_)) {
+            job.life = Lifecycle::Placed;
         }
+        let blocker = job.told.blocker.take();
+        job.told.blocker = blocker.filter(|blocker| job.says_until_it_begins(blocker.reason()));
         let are_alike = self.jobs.tell_stand_ins_apart(id);
         let mut numbers = 0..;
         let mut assigned: BTreeMap<Uid, Allocation> = BTreeMap::new();
@@ -94,7 +92,7 @@ impl Slots<'_> {
 
     /// Notes that the first pod of a job is on its node, since this time by the API server's clock.
     pub(crate) fn note_start(&mut self, id: JobId, started: Time) -> Sound {
-        let Some(job) = self.jobs.all.get_mut(&id) else { return Ok(()) };
+        let job = self.jobs.all.known_mut(&id)?;
         if !job.writes_ahead() {
             job.start.promised_before = None;
         }

@@ -50,9 +50,8 @@ impl Slots<'_> {
         } else if matches!(life, Lifecycle::Starting { .. }) && !has_started {
             // The pods that were sent are gone: whether the others may begin without them is
             // checked again.
-            if let Some(job) = self.jobs.all.get_mut(&id) {
-                job.life = Lifecycle::Placed;
-            }
+            let job = self.jobs.all.known_mut(&id)?;
+            job.life = Lifecycle::Placed;
             self.agenda.outbox.extend(unsent);
         } else if life != Lifecycle::Placed {
             // These pods were to join pods that have gone since: they start with the pods that are

@@ -322,9 +322,8 @@ impl StandIns<'_> {
     /// they are, they wait at the place that the job has had, and the next pass offers them first
     /// the room that the stand-ins held.
     fn take_over(&mut self, id: JobId) -> Sound {
-        if let Some(job) = self.jobs.all.get(&id) {
-            self.jobs.releases.note_done(&job.key.namespace, job.start.seats.len());
-        }
+        let job = self.jobs.all.known(&id)?;
+        self.jobs.releases.note_done(&job.key.namespace, job.start.seats.len());
         self.remove_stand_ins(id)?;
         self.slots().reseat_waiting(id)?;
         let job = self.jobs.all.known(&id)?;

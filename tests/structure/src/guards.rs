@@ -1,5 +1,6 @@
-//! Guards that pass over an impossible state in silence: `let Some(it) = ... else { return };`, and
-//! the same with `continue`.
+//! Guards that pass over an impossible state in silence: `let Some(it) = ... else { return };`, the
+//! same with `continue`, and `if let Some(it) = self.jobs.all.get_mut(...) { ... }` without an
+//! `else`, where a reference of the core's own leads to no job or pod.
 
 use syn::spanned::Spanned;
 use syn::visit::Visit;
@@ -30,6 +31,25 @@ impl<'ast> Visit<'ast> for Guards {
         }
         syn::visit::visit_local(self, local);
     }
+
+    fn visit_expr_if(&mut self, it: &'ast syn::ExprIf) {
+        if let (syn::Expr::Let(condition), None) = (&*it.cond, &it.else_branch)
+            && looks_up_in_silence(&condition.expr)
+        {
+            self.0.push(it.span().start().line);
+        }
+        syn::visit::visit_expr_if(self, it);
+    }
+}
+
+/// True if an expression is a lookup in one of the core's tables of jobs and pods that reports no
+/// contradiction.
+fn looks_up_in_silence(it: &syn::Expr) -> bool {
+    let syn::Expr::MethodCall(call) = it else { return false };
+    let syn::Expr::Field(table) = &*call.receiver else { return false };
+    let syn::Member::Named(name) = &table.member else { return false };
+    ["get", "get_mut"].iter().any(|method| call.method == method)
+        && ["all", "members"].iter().any(|table| name == table)
 }
 
 /// True if a block does nothing but leave.
@@ -63,5 +83,16 @@ mod tests {
         let mut guards = Guards::default();
         guards.visit_file(&syn::parse_file(text).expect("it is Rust"));
         assert_eq!(guards.0, [2, 4, 8]);
+    }
+
+    #[test]
+    fn lookups_that_say_nothing_are_found() {
+        let text = "fn f() {\n if let Some(a) = self.jobs.all.get_mut(&id) { a.b(); }\n\
+            if let Some(a) = self.jobs.members.get(uid) { a.b(); } else { log(); }\n\
+            if let Some(a) = others.get(uid) { a.b(); }\n\
+            if let Some(a) = jobs.members.get(uid) { a.b(); }\n }";
+        let mut guards = Guards::default();
+        guards.visit_file(&syn::parse_file(text).expect("it is Rust"));
+        assert_eq!(guards.0, [2, 5]);
     }
 }

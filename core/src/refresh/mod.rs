@@ -81,8 +81,7 @@ impl Refresh<'_> {
     fn refresh(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         if job.is_finished() {
-            self.recording().finalize(id)?;
-            return Ok(());
+            return self.recording().finalize(id);
         }
         if self.part_from_ended(id)? {
             return Ok(());
@@ -108,15 +107,14 @@ impl Refresh<'_> {
         self.jobs.note_life(id);
         self.notice_stall(id)?;
         self.notice_end(id)?;
-        if !self.jobs.all.contains_key(&id) {
-            // The job has ended, and no record of it is to be kept.
-            return Ok(());
-        }
         self.report_refused(id)?;
         self.telling().report_unready(id)?;
         self.stand_ins().report_unreleased(id)?;
         self.queueing().count_in_queue(id)?;
         self.queueing().count_running(id)?;
+        if self.jobs.all.known(&id)?.is_finished() {
+            return self.recording().finalize(id);
+        }
         self.agenda.dirty.insert(id);
         Ok(())
     }
@@ -521,7 +519,6 @@ impl Refresh<'_> {
         if is_over && self.jobs.index.by_identity.get(&identity) == Some(&id) {
             self.jobs.index.by_identity.remove(&identity);
         }
-        self.recording().finalize(id)?;
         Ok(())
     }
 

@@ -71,6 +71,17 @@ impl fmt::Display for ObjectRef {
 }
 
 impl OwnerKind {
+    /// True if the pods of such an object end by themselves: they start together, and a pod that
+    /// has succeeded is not made again.
+    pub fn runs_to_completion(&self) -> bool {
+        matches!(self, OwnerKind::Job)
+    }
+
+    /// True if objects of this kind are read, so that the number of pods that they want is known.
+    pub fn is_read(&self) -> bool {
+        !matches!(self, OwnerKind::Other(_))
+    }
+
     /// Returns the Kubernetes kind.
     pub fn as_str(&self) -> &str {
         match self {

@@ -24,7 +24,7 @@ use fluxqueue_machine::ledger::Allocations;
 use fluxqueue_planner::plan::{Decision, Effort, Policies, Requests};
 use fluxqueue_planner::queue::PendingRequest;
 use fluxqueue_planner::queues::Queues;
-use fluxqueue_workload::{NodeName, ObjectKey, OwnerKind, Phase, Pod, Uid};
+use fluxqueue_workload::{NodeName, ObjectKey, Phase, Pod, Uid};
 
 /// The number of waiting events at which the walk is finished in one go.
 const EVENTS_MAX: usize = 10_000;
@@ -85,7 +85,7 @@ impl Core {
         let (uid, constraints) = (&pod.id.uid, &pod.shape.constraints);
         let is_alone = self.settings.scheduler_names.contains(&pod.scheduler)
             && pod.group.is_none()
-            && pod.owner.as_ref().is_none_or(|owner| matches!(owner.kind, OwnerKind::Other(_)));
+            && pod.owner.as_ref().is_none_or(|owner| !owner.kind.is_read());
         let is_ready = pod.phase == Phase::Pending
             && !pod.deleting
             && pod.gates.is_empty()

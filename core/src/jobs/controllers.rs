@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::jobs::pod_groups::PodGroups;
 use fluxqueue_machine::table::Table;
-use fluxqueue_workload::{Controller, ObjectKey, Owner, OwnerKind, Pod, Uid};
+use fluxqueue_workload::{Controller, ObjectKey, Owner, Pod, Uid};
 
 /// All Jobs, ReplicaSets, Deployments and StatefulSets that were seen and are not known to be gone;
 /// and all PodGroups, which say how the pods start that such objects, or others, have made.
@@ -104,7 +104,7 @@ impl Controllers {
 
     /// Returns the owner that an object of this namespace names.
     fn owner<'a>(&'a self, namespace: &str, owner: Option<&'a Owner>) -> MadeBy<'a> {
-        let Some(owner) = owner.filter(|owner| !matches!(owner.kind, OwnerKind::Other(_))) else {
+        let Some(owner) = owner.filter(|owner| owner.kind.is_read()) else {
             return MadeBy::Nothing;
         };
         match self.by_uid.get(&owner.uid) {

@@ -99,11 +99,11 @@ pub(crate) fn belonging(
         });
     }
     let (Some(owner), Some(made_by)) = (&pod.owner, made_by.known()) else { return Some(alone()) };
-    if grouped == Grouped::PodByPod && made_by.kind == OwnerKind::Job {
+    if grouped == Grouped::PodByPod && made_by.kind.runs_to_completion() {
         return Some(alone());
     }
-    let top = deployment_of(made_by, controllers).unwrap_or(owner);
-    Some(of_owner(namespace, top).unwrap_or_else(alone))
+    let Owner { kind, name, uid, .. } = deployment_of(made_by, controllers).unwrap_or(owner);
+    Some(of_maker(namespace, kind, name, uid).unwrap_or_else(alone))
 }
 
 /// Returns the Deployment that made a ReplicaSet: the Deployment is the object that the user
@@ -119,15 +119,18 @@ pub(crate) fn deployment_of<'a>(
 
 /// Returns the job that the pods of an object are a part of; `None` if the object is of a kind that
 /// is not one of Kubernetes' own workload kinds.
-pub(crate) fn of_owner(namespace: &Arc<str>, top: &Owner) -> Option<Belonging> {
-    let kind = workload_kind(&top.kind)?;
-    let style = if kind == WorkloadKind::Job { Style::Gang } else { Style::Elastic };
+pub(crate) fn of_maker(
+    namespace: &Arc<str>,
+    kind: &OwnerKind,
+    name: &Arc<str>,
+    uid: &Uid,
+) -> Option<Belonging> {
     Some(Belonging {
-        identity: Identity::Controller(Arc::clone(namespace), top.uid.clone()),
-        kind,
-        style,
-        name: Arc::clone(&top.name),
-        uid: top.uid.clone(),
+        identity: Identity::Controller(Arc::clone(namespace), uid.clone()),
+        kind: workload_kind(kind)?,
+        style: if kind.runs_to_completion() { Style::Gang } else { Style::Elastic },
+        name: Arc::clone(name),
+        uid: uid.clone(),
     })
 }
 
@@ -229,14 +232,10 @@ impl Start<'_> {
         match &self.job.workload.identity {
             Identity::Pod(_) => StartSize::Pods(1),
             Identity::Controller(namespace, uid) => match self.controllers.get(namespace, uid) {
-                Some(made_by) => {
-                    let seen =
-                        if made_by.kind == OwnerKind::Job { self.job.pods.succeeded } else { 0 };
-                    match wants(made_by, seen) as usize {
-                        0 => StartSize::None,
-                        size => StartSize::Pods(size),
-                    }
-                }
+                Some(made_by) => match wants(made_by, self.job.succeeded_seen()) as usize {
+                    0 => StartSize::None,
+                    size => StartSize::Pods(size),
+                },
                 None => StartSize::None,
             },
             Identity::PodGroup(..) => {

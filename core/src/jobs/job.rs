@@ -249,6 +249,12 @@ impl Job {
         self.start.seats.clear();
     }
 
+    /// Returns how many of its pods were seen to succeed. Pods of a group have several makers, and
+    /// each counts its own.
+    pub(crate) fn succeeded_seen(&self) -> u32 {
+        if self.workload.kind.is_group() { 0 } else { self.pods.succeeded }
+    }
+
     /// Sets the requests of the job that wait from now on.
     pub(crate) fn wait_for(&mut self, pending: BTreeSet<PendingRequest>) {
         self.waiting.requests = pending;

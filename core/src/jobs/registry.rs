@@ -459,10 +459,7 @@ impl Jobs {
             Identity::Pod(_) => 1,
             _ if job.is_finished() => job.start.size,
             Identity::Controller(namespace, uid) => match self.controllers.get(namespace, uid) {
-                Some(made_by) => grouping::wants(
-                    made_by,
-                    succeeded_of(job, made_by.kind == OwnerKind::Job, job.pods.succeeded),
-                ) as usize,
+                Some(made_by) => grouping::wants(made_by, job.succeeded_seen()) as usize,
                 None => self.counted(job).len(),
             },
             Identity::Group(_) | Identity::PodGroup(..) => {
@@ -576,10 +573,4 @@ impl Jobs {
 /// True if the object has made the pod.
 pub(crate) fn is_made_by(pod: &Pod, uid: &Uid) -> bool {
     pod.owner.as_ref().is_some_and(|owner| owner.uid == *uid)
-}
-
-/// Returns how many of a Job's pods were seen to succeed; 0 for other controllers, which do not
-/// count successes.
-pub(crate) fn succeeded_of(job: &Job, is_job: bool, succeeded: u32) -> u32 {
-    if is_job && job.workload.kind == WorkloadKind::Job { succeeded } else { 0 }
 }

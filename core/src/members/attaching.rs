@@ -23,7 +23,7 @@ use crate::records::times::time_of;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
 use fluxqueue_planner::queue::JobId;
-use fluxqueue_workload::{ObjectKey, Phase, Pod, Time, Uid};
+use fluxqueue_workload::{ObjectKey, Owner, Phase, Pod, Time, Uid};
 
 /// How long, in milliseconds, a pod waits for the object that made it; after that it counts as a
 /// lone pod.
@@ -127,7 +127,8 @@ impl Members<'_> {
     fn left_behind(&self, pod: &Pod) -> Option<Belonging> {
         let MadeBy::Unseen(owner) = self.jobs.controllers.maker(pod) else { return None };
         let is_of_gang = self.jobs.controllers.groups.grouped(pod, None) == Grouped::Together;
-        let belonging = grouping::of_owner(&pod.id.key.namespace, owner)
+        let Owner { kind, name, uid, .. } = owner;
+        let belonging = grouping::of_maker(&pod.id.key.namespace, kind, name, uid)
             .filter(|_| pod.group.is_none() && !is_of_gang)?;
         let (key, _) = self.record_key(pod, &belonging);
         let is_known = self.jobs.index.by_identity.contains_key(&belonging.identity)

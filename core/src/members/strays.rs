@@ -1,18 +1,15 @@
 //! Records without a job: they are adopted by a job that can have them, or removed.
 
-use std::sync::Arc;
-
 use fluxqueue_api::names;
 
 use crate::jobs::grouping;
 use crate::jobs::grouping::Belonging;
-use crate::jobs::job::{Identity, Style};
 use crate::members::attaching::completion_of;
 use crate::parts::Members;
 use crate::recording::UNSEEN_MILLIS;
 use crate::sound::Sound;
 use crate::timers::Timer;
-use fluxqueue_workload::{Controller, ObjectKey, OwnerKind};
+use fluxqueue_workload::{ObjectKey, ObjectRef};
 
 impl Members<'_> {
     /// Arranges the removal of a record without a job. A record without an owner is removed by
@@ -50,21 +47,14 @@ impl Members<'_> {
     pub(crate) fn adopt_memberless(&mut self, key: &ObjectKey) -> Sound {
         let Some(object) = self.records.get(key).cloned() else { return Ok(()) };
         let workload = &object.spec.workload_ref;
-        let is_workload = |made_by: &&Arc<Controller>| {
-            grouping::workload_kind(&made_by.kind) == Some(workload.kind)
-                && *made_by.id.key.name == *workload.name
-        };
-        let made_by = self.jobs.controllers.get(&key.namespace, &workload.uid).filter(is_workload);
+        let made_by = self.jobs.controllers.get(&key.namespace, &workload.uid);
+        let belonging = made_by.and_then(|made_by| {
+            let ObjectRef { key: named, uid } = &made_by.id;
+            grouping::of_maker(&key.namespace, &made_by.kind, &named.name, uid)
+        });
+        let is_workload = |it: &Belonging| it.kind == workload.kind && *it.name == *workload.name;
         // The API server removes the record with its owner, which is gone or was never there.
-        let Some(made_by) = made_by else { return Ok(()) };
-        let style = if made_by.kind == OwnerKind::Job { Style::Gang } else { Style::Elastic };
-        let belonging = Belonging {
-            identity: Identity::Controller(Arc::clone(&key.namespace), made_by.id.uid.clone()),
-            kind: object.spec.workload_ref.kind,
-            style,
-            name: Arc::clone(&made_by.id.key.name),
-            uid: made_by.id.uid.clone(),
-        };
+        let Some(belonging) = belonging.filter(is_workload) else { return Ok(()) };
         let Some(reporter) = self.settings.scheduler_names.first().cloned() else { return Ok(()) };
         if self.jobs.index.by_identity.contains_key(&belonging.identity) {
             return Ok(());

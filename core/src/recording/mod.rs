@@ -34,7 +34,7 @@ use fluxqueue_planner::plan::Requests;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::metadata::owner_kind;
-use fluxqueue_workload::{ObjectRef, OwnerKind, Time, Uid};
+use fluxqueue_workload::{ObjectRef, Time, Uid};
 
 /// Writes FluxJobs, and takes up what they say.
 pub(crate) struct Recording<'a> {
@@ -214,13 +214,11 @@ impl Recording<'_> {
     /// True if the owner may still exist. The objects of operators are not watched, but a deletion
     /// of such an object deletes its pods too.
     fn may_be_there(&self, owner: &OwnerReference, job: &Job) -> bool {
-        match owner_kind(&owner.api_version, &owner.kind) {
-            OwnerKind::Other(_) => {
-                let mut members = job.pods.all.iter().filter_map(|uid| self.jobs.members.get(uid));
-                members.any(|member| !member.pod.deleting)
-            }
-            _ => self.jobs.controllers.get(&job.key.namespace, &owner.uid).is_some(),
+        if owner_kind(&owner.api_version, &owner.kind).is_read() {
+            return self.jobs.controllers.get(&job.key.namespace, &owner.uid).is_some();
         }
+        let mut members = job.pods.all.iter().filter_map(|uid| self.jobs.members.get(uid));
+        members.any(|member| !member.pod.deleting)
     }
 
     /// False only between the arrival of a pod and the first pass.

@@ -25,7 +25,7 @@ use crate::timers::Timer;
 use fluxqueue_planner::Planner;
 use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_planner::queues::Queues;
-use fluxqueue_workload::{ObjectKey, OwnerKind, Pod, Uid};
+use fluxqueue_workload::{ObjectKey, Pod, Uid};
 
 /// Finds the jobs again after a restart, and joins those with an owner that is seen late.
 pub(crate) struct Recovery<'a> {
@@ -74,7 +74,7 @@ impl Recovery<'_> {
                 .jobs
                 .controllers
                 .that_made(&member.pod)
-                .filter(|made_by| made_by.kind == OwnerKind::Job);
+                .filter(|made_by| made_by.kind.runs_to_completion());
             let identity = self.jobs.all.get(&member.job).map(|job| &job.workload.identity);
             let is_of =
                 |uid: &Uid| matches!(identity, Some(Identity::Controller(_, of)) if of == uid);

@@ -20,7 +20,7 @@ use crate::records::record;
 use crate::records::record::pod_set_at;
 use crate::sound::{Lookup, Sound};
 use fluxqueue_planner::queue::JobId;
-use fluxqueue_workload::{NodeName, OwnerKind, Pod, Uid};
+use fluxqueue_workload::{NodeName, Pod, Uid};
 
 impl Slots<'_> {
     /// Takes up a status that another leader wrote while this one works: a place in the queue that
@@ -196,7 +196,7 @@ impl Slots<'_> {
         let Identity::Controller(namespace, uid) = &job.workload.identity else { return Ok(()) };
         let made_by = self.jobs.controllers.get(namespace, uid);
         // A Job that is gone makes no pods, and the pods of other controllers have no seats.
-        let Some(made_by) = made_by.filter(|made_by| made_by.kind == OwnerKind::Job) else {
+        let Some(made_by) = made_by.filter(|made_by| made_by.kind.runs_to_completion()) else {
             return Ok(());
         };
         if !job.life.is_placed() {
@@ -272,7 +272,7 @@ impl Slots<'_> {
         let job = self.jobs.all.known(&id)?;
         let is_retained_for = |pod: &Pod| {
             let until = self.clock.core(pod.created).plus_secs(self.settings.slot_keep_secs);
-            pod.owner.as_ref().is_some_and(|owner| owner.kind == OwnerKind::Job)
+            pod.owner.as_ref().is_some_and(|owner| owner.kind.runs_to_completion())
                 && self.clock.now < until
         };
         let waiting: Vec<Uid> = self

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::jobs::grouping;
 use crate::jobs::member::Member;
+use crate::jobs::registry::is_made_by;
 use crate::jobs::registry::lifetimes::ended_by;
-use crate::jobs::registry::{is_made_by, succeeded_of};
 use crate::jobs::retained::RetainedSlot;
 use crate::jobs::seats::Seating;
 use crate::parts::Slots;
@@ -14,7 +14,7 @@ use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
 use fluxqueue_machine::fluxion::End;
 use fluxqueue_planner::queue::JobId;
-use fluxqueue_workload::{OwnerKind, Uid};
+use fluxqueue_workload::Uid;
 
 impl Slots<'_> {
     /// Gives back slots that no pod will take: they were retained for too long, or there are more
@@ -31,7 +31,7 @@ impl Slots<'_> {
         job.start.retained = retained;
         self.free_allocations(expired.into_iter().map(|slot| slot.allocation));
         let job = self.jobs.all.known(&id)?;
-        let succeeded = job.pods.succeeded;
+        let succeeded = job.succeeded_seen();
         let mut room: BTreeMap<Uid, usize> = BTreeMap::new();
         for slot in &job.start.retained {
             if room.contains_key(&slot.controller) {
@@ -45,11 +45,7 @@ impl Slots<'_> {
                 let holds =
                     |m: &&Member| !m.stage.is_waiting() && is_made_by(&m.pod, &made_by.id.uid);
                 let live = self.jobs.remaining(job).iter().filter(|m| holds(m)).count();
-                (grouping::wants(
-                    made_by,
-                    succeeded_of(job, made_by.kind == OwnerKind::Job, succeeded),
-                ) as usize)
-                    .saturating_sub(live)
+                (grouping::wants(made_by, succeeded) as usize).saturating_sub(live)
             });
         }
         let job = self.jobs.all.known_mut(&id)?;

@@ -18,7 +18,7 @@ use crate::sound::{Lookup, Sound};
 use crate::telling::lost::NodeLoss;
 use crate::timers::Timer;
 use fluxqueue_machine::ledger::valid;
-use fluxqueue_workload::{NodeName, OwnerKind, Uid};
+use fluxqueue_workload::{NodeName, Uid};
 
 impl Slots<'_> {
     // --- the places of pods ---
@@ -134,8 +134,7 @@ impl Slots<'_> {
         };
         let goes_on = !pod.deleting || others_run();
         let made_by = pod.owner.as_ref().filter(|_| is_gang && goes_on);
-        let is_of_unknown_kind =
-            made_by.is_some_and(|owner| matches!(owner.kind, OwnerKind::Other(_)));
+        let is_of_unknown_kind = made_by.is_some_and(|owner| !owner.kind.is_read());
         let has_successor = match cause {
             Cause::Succeeded => !is_of_unknown_kind,
             Cause::Failed => true,

@@ -2,9 +2,9 @@
 
 use crate::jobs::job::Job;
 use crate::jobs::lifecycle::Lifecycle;
-use crate::jobs::registry::{Jobs, is_made_by, succeeded_of};
+use crate::jobs::registry::{Jobs, is_made_by};
 use fluxqueue_planner::queue::JobId;
-use fluxqueue_workload::{Controller, Lifetime, OwnerKind, Pod, Uid};
+use fluxqueue_workload::{Controller, Lifetime, Pod, Uid};
 
 impl Jobs {
     /// Returns how long the slot of a pod is held if the pod starts now: its own time, once for
@@ -106,8 +106,8 @@ fn has_waves(made_by: &Controller, job: &Job) -> bool {
 /// Returns how many pods of a Job are still to succeed, the running ones among them; `None` if the
 /// Job has no number of completions.
 fn left_of(made_by: &Controller, job: &Job) -> Option<u32> {
-    let seen = succeeded_of(job, made_by.kind == OwnerKind::Job, job.pods.succeeded);
-    made_by.completions.map(|completions| completions.saturating_sub(made_by.succeeded.max(seen)))
+    let succeeded = made_by.succeeded.max(job.succeeded_seen());
+    made_by.completions.map(|completions| completions.saturating_sub(succeeded))
 }
 
 fn times(lifetime: Lifetime, waves: u64) -> Lifetime {

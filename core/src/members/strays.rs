@@ -1,6 +1,6 @@
 //! Records without a job: they are adopted by a job that can have them, or removed.
 
-use fluxqueue_api::names;
+use fluxqueue_api::{FluxJob, names};
 
 use crate::jobs::grouping;
 use crate::jobs::grouping::Belonging;
@@ -34,7 +34,10 @@ impl Members<'_> {
             object.metadata.owner_references.as_ref().is_some_and(|owners| !owners.is_empty());
         let due = match ended {
             Some(at) if owned => self.sight().record_due(at),
-            None if owned && !self.is_of_a_part(object) => return self.adopt_memberless(key),
+            None if owned && !self.is_of_a_part(object) => {
+                let object = Arc::clone(object);
+                return self.adopt_memberless(key, &object);
+            }
             // The watch may show a FluxJob a little earlier than its pods.
             _ => self.clock.now.plus_millis(UNSEEN_MILLIS),
         };
@@ -44,8 +47,7 @@ impl Members<'_> {
 
     /// Makes the job for a FluxJob of an object that has no pods now: the record is to state the
     /// object's end all the same.
-    pub(crate) fn adopt_memberless(&mut self, key: &ObjectKey) -> Sound {
-        let Some(object) = self.records.get(key).cloned() else { return Ok(()) };
+    fn adopt_memberless(&mut self, key: &ObjectKey, object: &FluxJob) -> Sound {
         let workload = &object.spec.workload_ref;
         let made_by = self.jobs.controllers.get(&key.namespace, &workload.uid);
         let belonging = made_by.and_then(|made_by| {
@@ -55,12 +57,11 @@ impl Members<'_> {
         let is_workload = |it: &Belonging| it.kind == workload.kind && *it.name == *workload.name;
         // The API server removes the record with its owner, which is gone or was never there.
         let Some(belonging) = belonging.filter(is_workload) else { return Ok(()) };
-        let Some(reporter) = self.settings.scheduler_names.first().cloned() else { return Ok(()) };
         if self.jobs.index.by_identity.contains_key(&belonging.identity) {
             return Ok(());
         }
         let owners = object.metadata.owner_references.clone().unwrap_or_default();
-        let id = self.new_job(&belonging, key.clone(), owners, reporter);
+        let id = self.new_job(&belonging, key.clone(), owners, self.settings.reporter());
         self.slots().restore_placement(id)?;
         self.agenda.touched.insert(id);
         Ok(())

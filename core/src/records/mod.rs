@@ -56,11 +56,7 @@ impl Records {
 
     /// Takes up the newer version of a known object with which a write was answered.
     pub(crate) fn see(&mut self, object: &Arc<FluxJob>) {
-        let (Some(namespace), Some(name)) = (&object.metadata.namespace, &object.metadata.name)
-        else {
-            return;
-        };
-        let known = self.all.get_mut(&ObjectKey::new(namespace.as_str(), name.as_str()));
+        let known = reference(object).and_then(|it| self.all.get_mut(&it.key));
         if let Some(known) = known.filter(|known| {
             known.metadata.uid == object.metadata.uid && !is_old_news(object, known)
         }) {

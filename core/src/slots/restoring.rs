@@ -44,8 +44,9 @@ impl Slots<'_> {
             self.withdraw(id, "an earlier leader has placed it since", Setback::LostRace)?;
         }
         let job = self.jobs.all.known_mut(&id)?;
-        let Some(end) = End::on_record(status) else { return Ok(()) };
-        if job.record.seen.end.is_none() || job.completed_at() != end.at {
+        if let Some(end) = End::on_record(status)
+            && (job.record.seen.end.is_none() || job.completed_at() != end.at)
+        {
             job.record.seen.end = Some(end);
             if job.is_finished() {
                 job.life = Lifecycle::Finished(end);

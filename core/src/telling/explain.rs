@@ -147,8 +147,11 @@ impl Telling<'_> {
     /// its report at once.
     pub(crate) fn report_request(&mut self, pending: &PendingRequest, class: ClassId) -> Sound {
         // Nothing is known yet about a class of which no request was tried.
-        let Some(attempt) = self.planner.queue.last_attempt(class) else { return Ok(()) };
-        let Some(reported) = self.reporting.reported.get(&class).cloned() else { return Ok(()) };
+        let (Some(attempt), Some(reported)) =
+            (self.planner.queue.last_attempt(class), self.reporting.reported.get(&class).cloned())
+        else {
+            return Ok(());
+        };
         let Reported { head, blockers, .. } = &*reported;
         let id = pending.job();
         let behind_head = is_behind_head(attempt, pending, head);

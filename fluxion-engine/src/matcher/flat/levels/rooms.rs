@@ -129,8 +129,9 @@ impl<'a> Spread<'a> {
     /// A row has other room for a shape than before.
     pub(crate) fn change(&mut self, shape: usize, row: usize, before: u64, after: u64) {
         for watched in &mut self.rules {
-            let Some(at) = watched.rule.shapes.iter().position(|of| *of == shape) else { continue };
-            if let Some(part) = watched.level.part_of(row) {
+            if let Some(at) = watched.rule.shapes.iter().position(|of| *of == shape)
+                && let Some(part) = watched.level.part_of(row)
+            {
                 let room = &mut watched.rooms[at][part];
                 *room = *room - before + after;
             }

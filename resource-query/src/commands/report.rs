@@ -14,11 +14,7 @@ pub(super) fn list(session: &mut Session, _words: &[&str]) -> io::Result<()> {
 
 pub(super) fn info(session: &mut Session, words: &[&str]) -> io::Result<()> {
     let [id] = words else { return session.wrong(format_args!("{MALFORMED}")) };
-    let id = job_id(id);
-    if !session.asked.contains_key(&id) {
-        return session.wrong(format_args!("info: nonexistent job {id}"));
-    }
-    describe(session, id)
+    describe(session, job_id(id))
 }
 
 /// As upstream: the state of a job goes by its start.
@@ -31,7 +27,9 @@ pub(super) fn mode(info: &JobInfo) -> JobMode {
 }
 
 fn describe(session: &mut Session, id: u64) -> io::Result<()> {
-    let Some((file, seconds)) = session.asked.get(&id).cloned() else { return Ok(()) };
+    let Some((file, seconds)) = session.asked.get(&id).cloned() else {
+        return session.wrong(format_args!("info: nonexistent job {id}"));
+    };
     match session.engine.info(id) {
         Ok(info) => {
             let (mode, at) = (mode(&info).as_str(), info.at);

@@ -25,6 +25,7 @@ use crate::sound::{Lookup, Sound};
 use crate::telling::outside::Outside;
 use crate::telling::words;
 use crate::timers::Timer;
+use fluxqueue_machine::defect::OrDefect;
 use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::NodeName;
 use fluxqueue_workload::Uid;
@@ -132,7 +133,8 @@ impl Binding<'_> {
         if is_gated(member) {
             return self.ungate(uid);
         }
-        let Some(allocation) = member.allocation() else { return Ok(()) };
+        let allocation = member.allocation().or_defect("a pod without a slot is to be bound");
+        let Some(allocation) = allocation else { return Ok(()) };
         let (id, pod, node) = (member.job, member.pod.id.clone(), allocation.node.clone());
         let queue =
             self.jobs.all.get(&id).map(|job| Arc::clone(&job.queue.name)).unwrap_or_default();

@@ -22,6 +22,7 @@ use crate::records::stored::Record;
 use crate::records::times::time_of;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
+use fluxqueue_machine::defect::OrDefect;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{ObjectKey, Owner, Phase, Pod, Time, Uid};
 
@@ -315,7 +316,8 @@ impl Members<'_> {
         if !self.belongs_elsewhere(uid)? {
             return Ok(());
         }
-        let Some(member) = self.jobs.members.remove(uid) else { return Ok(()) };
+        let member = self.jobs.members.remove(uid).or_defect("a pod that moves is not there");
+        let Some(member) = member else { return Ok(()) };
         let job = self.jobs.all.known_mut(&member.job)?;
         job.pods.all.remove(uid);
         job.pods.live.remove(&PodOrder::of(&member.pod));

@@ -1,5 +1,7 @@
 //! Records without a job: they are adopted by a job that can have them, or removed.
 
+use std::sync::Arc;
+
 use fluxqueue_api::{FluxJob, names};
 
 use crate::jobs::grouping;

@@ -30,6 +30,7 @@ use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
 use crate::telling::outside::Outside;
 use crate::timers::Timer;
+use fluxqueue_machine::defect::OrDefect;
 use fluxqueue_planner::Planner;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_planner::queues::Queues;
@@ -77,7 +78,9 @@ impl StandIns<'_> {
     /// Makes the stand-ins of a Job that is suspended for Fluxqueue: one for all of its pods, or
     /// one for each once it has a place.
     pub(crate) fn stand_in_for(&mut self, uid: &Uid) -> Sound {
-        let Some(made_by) = self.jobs.controllers.of_uid(uid).cloned() else { return Ok(()) };
+        let made_by = self.jobs.controllers.of_uid(uid).cloned();
+        let made_by = made_by.or_defect("a suspended Job is not there");
+        let Some(made_by) = made_by else { return Ok(()) };
         // A Job that does not wait for Fluxqueue has pods of its own.
         let Some(suspension) = &made_by.suspension else { return Ok(()) };
         if self.queues.suspends_jobs(&made_by.id.key.namespace) != Some(true) {

@@ -81,7 +81,9 @@ impl<'a> Growing<'a> {
                 self.begin(line, anchor, Items::Map { fields: Vec::new(), key: None })
             }
             Event::SequenceEnd | Event::MappingEnd => {
-                let Some(open) = self.open.pop() else { return Ok(()) };
+                let open = self.open.pop();
+                let open =
+                    open.ok_or_else(|| wrong(line, "a collection ends that did not begin"))?;
                 let content = match open.items {
                     Items::List(items) => Content::List(items),
                     Items::Map { fields, .. } => Content::Map(fields),

@@ -8,6 +8,7 @@ use fluxion_sys::{errno, match_op};
 
 use super::node::VertexNode;
 use super::{NODES_PER_DOCUMENT, VertexGraph, empty, kinds};
+use crate::defect::OrDefect;
 use crate::fluxion::error::GraphError;
 use crate::fluxion::rankset::{Rank, RankSet};
 use crate::fluxion::request::{Request, SlotShape};
@@ -100,7 +101,8 @@ impl VertexGraph {
 
     /// Takes a node out of the library's graph. Bookings there become charges.
     pub(super) fn withdraw(&mut self, rank: Rank) -> Result<(), GraphError> {
-        let Some(node) = self.nodes.get_mut(&rank) else { return Ok(()) };
+        let node = self.nodes.get_mut(&rank).or_defect("a node to withdraw is not there");
+        let Some(node) = node else { return Ok(()) };
         let bookings: Vec<u64> = node.change_claims(|claims| {
             claims.iter_mut().filter_map(|claim| claim.booking.take()).collect()
         });
@@ -176,7 +178,8 @@ impl VertexGraph {
 
     /// Gives back the vertices that a job of the library has on a rank.
     pub(super) fn give_back(&mut self, booking: u64, rank: Rank) -> Result<(), GraphError> {
-        let Some(ranks) = self.bookings.get_mut(&booking) else { return Ok(()) };
+        let ranks = self.bookings.get_mut(&booking).or_defect("a claim has an unknown booking");
+        let Some(ranks) = ranks else { return Ok(()) };
         *ranks -= 1;
         if *ranks == 0 {
             self.bookings.remove(&booking);

@@ -137,12 +137,12 @@ impl CoreSettings {
         Ok(Forward::new(machine, self.queue_defaults(), library, nodes)?)
     }
 
-    /// Returns the settings for queues that have none of their own.
     /// Makes an empty resource graph in this library.
     pub fn graph(&self, library: FunctionTable) -> Result<Graph, GraphError> {
         Graph::limited(library, self.node_policy.of_graph(), self.search_steps)
     }
 
+    /// Returns the settings for queues that have none of their own.
     pub(crate) fn queue_defaults(&self) -> QueueDefaults {
         QueueDefaults {
             policy: self.queue_policy,

@@ -1,7 +1,7 @@
 //! The volumes of members: whether their claims are ready while the pods wait, and the binding of
 //! every claim once a pod has a slot.
 //!
-//! The volume of a claim is chosen with the slot (`plan::mounting`). Then it is written: an
+//! The volume of a claim is chosen with the slot (`slots::volumes`). Then it is written: an
 //! existing volume is bound to its claim from its own side, and a claim that needs a new volume
 //! names the node for it; the controllers do the rest. A pod's Binding leaves when all its claims
 //! are bound, and the first Binding of a gang when the claims of all its pods are. The writes stay

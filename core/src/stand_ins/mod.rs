@@ -3,7 +3,7 @@
 //! A Job with Fluxqueue's mark has no pods before it has a place. Here a member is made from a
 //! sample by the Job's template, and waits as the Job's pods would: one for all of them, so that a
 //! Job costs little however many pods it asks for. Once the job has a place, there is one stand-in
-//! for each pod. The other modules treat stand-ins as pods, except in four ways: `gang` sends no
+//! for each pod. The other modules treat stand-ins as pods, except in four ways: `binding` sends no
 //! Binding for them and has the Job released instead, they alone represent the job's requirements
 //! (`Job::counts`), nothing is written to them, and there are no Events about them. After the
 //! release the Job's own pods take their places, all together or none.

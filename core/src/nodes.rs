@@ -39,12 +39,7 @@ impl Nodes<'_> {
     pub(crate) fn node(&mut self, node: &Arc<Node>) {
         let is_moved = self.sight().is_moved(node);
         self.agenda.lost.is_any = true;
-        let before = self
-            .planner
-            .cluster
-            .rank(&node.name)
-            .and_then(|rank| self.planner.cluster.node(rank))
-            .cloned();
+        let before = self.planner.cluster.node_named(&node.name).cloned();
         let change = self.planner.ledger.apply_node(&mut self.planner.cluster, node);
         if !matches!(change, NodeChange::Same) {
             for node in before.iter().chain([node]) {

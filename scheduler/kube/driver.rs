@@ -350,30 +350,3 @@ fn bind_refused() -> Outcome {
 fn write_refused() -> Outcome {
     Outcome::Write(WriteOutcome::Failed("too many writes wait already".to_owned()))
 }
-
-impl Machine for Box<dyn Machine> {
-    fn handle(&mut self, event: Event, now: Time) {
-        (**self).handle(event, now);
-    }
-    fn step(&mut self, now: Time) -> Vec<Action> {
-        (**self).step(now)
-    }
-    fn next_wake(&self) -> Option<Time> {
-        (**self).next_wake()
-    }
-    fn is_passing(&self) -> bool {
-        (**self).is_passing()
-    }
-    fn gauges(&self) -> Gauges {
-        (**self).gauges()
-    }
-    fn describe(&self) -> serde_json::Value {
-        (**self).describe()
-    }
-    fn outlook(&self) -> Outlook {
-        (**self).outlook()
-    }
-    fn preview(&mut self, now: Time) -> Option<Preview> {
-        (**self).preview(now)
-    }
-}

@@ -30,12 +30,6 @@ impl Time {
         Time(self.0.saturating_add(millis.saturating_mul(1000)))
     }
 
-    /// Returns this instant less `secs` seconds.
-    #[must_use]
-    pub fn minus_secs(self, secs: u64) -> Self {
-        Time(self.0.saturating_sub_unsigned(secs.saturating_mul(1_000_000)))
-    }
-
     /// Returns this instant plus `secs` seconds.
     #[must_use]
     pub fn plus_secs(self, secs: u64) -> Self {

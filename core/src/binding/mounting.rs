@@ -118,11 +118,7 @@ impl Binding<'_> {
     pub(crate) fn mounting_trouble(&self, uid: &Uid) -> Option<String> {
         let choice =
             self.planner.cluster.volumes().choice(uid).filter(|choice| !choice.is_empty())?;
-        let node = self
-            .planner
-            .cluster
-            .rank(&choice.node)
-            .and_then(|rank| self.planner.cluster.node(rank))?;
+        let node = self.planner.cluster.node_named(&choice.node)?;
         self.planner.cluster.volumes().progress(choice, node).into_iter().find_map(
             |(_, progress)| match progress {
                 Progress::Failed(why) => Some(why),
@@ -138,12 +134,7 @@ impl Binding<'_> {
         else {
             return Mounting::Done;
         };
-        let node = self
-            .planner
-            .cluster
-            .rank(&choice.node)
-            .and_then(|rank| self.planner.cluster.node(rank))
-            .cloned();
+        let node = self.planner.cluster.node_named(&choice.node).cloned();
         let Some(node) = node else {
             return Mounting::Failed(format!("node {} is gone", choice.node));
         };

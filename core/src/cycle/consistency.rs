@@ -136,7 +136,7 @@ impl Core {
         let first_new = self.jobs.index.next;
         self.recovery().find_jobs(pods);
         for job in self.jobs.all.range(first_new..).map(|(_, job)| job) {
-            let promise = job.record.seen.status.as_deref().and_then(|it| it.reservation.as_ref());
+            let promise = job.status_on_record().and_then(|it| it.reservation.as_ref());
             let kept = promise.and_then(|promise| self.sight().kept_of(promise));
             if let Some((first, kept)) = first_request(job).zip(kept) {
                 self.planner.promises.hear(&first, kept);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_api::{BlockedReason, ConditionType, Reservation, WorkloadKind};
+use fluxqueue_api::{BlockedReason, ConditionType, FluxJobStatus, Reservation, WorkloadKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::jobs::expected::Expected;
@@ -247,6 +247,11 @@ impl Job {
         (self.start.ended_early, self.start.most_bound) = (0, 0);
         self.start.stalled = None;
         self.start.seats.clear();
+    }
+
+    /// Returns the status of its FluxJob as last seen.
+    pub(crate) fn status_on_record(&self) -> Option<&FluxJobStatus> {
+        self.record.seen.status.as_deref()
     }
 
     /// Returns how many of its pods were seen to succeed. Pods of a group have several makers, and

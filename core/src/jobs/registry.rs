@@ -537,7 +537,7 @@ impl Jobs {
         }
         let known = Some(&job.queue.name).filter(|name| !name.is_empty()).cloned();
         let of_pods = || self.live(job).find_map(|member| member.pod.charged_queue.clone());
-        let on_record = || job.record.seen.status.as_deref()?.queue_name.as_deref().map(Arc::from);
+        let on_record = || job.status_on_record()?.queue_name.as_deref().map(Arc::from);
         known.or_else(of_pods).or_else(|| on_record().filter(|_| job.style == Style::Gang))
     }
 

@@ -46,8 +46,7 @@ impl Estimating<'_> {
             return;
         }
         job.waiting.expected = found;
-        let written =
-            job.record.seen.status.as_deref().and_then(|status| status.estimated_start.as_ref());
+        let written = job.status_on_record().and_then(|status| status.estimated_start.as_ref());
         let is_news = match (written, found.projected(clock)) {
             (Some(written), Some(_)) if written.kind == EstimateKind::Reserved => true,
             (Some(written), Some(found)) => has_moved(written, &found, clock.wall_now()),
@@ -61,9 +60,7 @@ impl Estimating<'_> {
     /// Holds back a status that brings nothing new but another estimate until its turn comes: until
     /// then the estimate on record stays.
     pub(crate) fn ration(&mut self, id: JobId, mut status: FluxJobStatus) -> FluxJobStatus {
-        let Some(written) =
-            self.jobs.all.get(&id).and_then(|job| job.record.seen.status.as_deref())
-        else {
+        let Some(written) = self.jobs.all.get(&id).and_then(|job| job.status_on_record()) else {
             return status;
         };
         if written.estimated_start == status.estimated_start {

@@ -41,7 +41,7 @@ impl Notices<'_> {
         after: &FluxJobStatus,
     ) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        let before = job.record.seen.status.as_deref().map_or(&[][..], |status| &status.conditions);
+        let before = job.status_on_record().map_or(&[][..], |status| &status.conditions);
         let new = |type_| {
             let now = of_type(&after.conditions, type_)?;
             let is_new = of_type(before, type_).is_none_or(|said| said.reason != now.reason);

@@ -388,7 +388,7 @@ impl PromiseKeeping<'_> {
     /// decision about them.
     pub(crate) fn tell_promises_of_kept_outside(&mut self) {
         let promised = |job: &Job| {
-            let status = job.record.seen.status.as_deref().filter(|_| is_kept_outside(job))?;
+            let status = job.status_on_record().filter(|_| is_kept_outside(job))?;
             Some((job.id, self.sight().kept_of(status.reservation.as_ref()?)?))
         };
         let told: Vec<(JobId, Kept)> =
@@ -455,8 +455,7 @@ impl PromiseKeeping<'_> {
                 && job.life == Lifecycle::Waiting
                 && self.planner.queue.first_of(job.id).is_none()
         });
-        let since =
-            |job: &Job| job.record.seen.status.as_deref()?.passed_by_since.as_ref().map(time_of);
+        let since = |job: &Job| job.status_on_record()?.passed_by_since.as_ref().map(time_of);
         let known = not_now.filter_map(|job| Some((job.id, self.clock.core(since(job)?))));
         for (id, since) in known.collect::<Vec<_>>() {
             self.planner.promises.was_passed_by(id, Some(since), RankSet::new());

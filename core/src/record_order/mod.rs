@@ -96,8 +96,7 @@ impl RecordOrder<'_> {
         else {
             return false;
         };
-        let written =
-            job.record.seen.status.as_deref().and_then(|status| status.reservation.as_ref());
+        let written = job.status_on_record().and_then(|status| status.reservation.as_ref());
         let is_news = written.is_none_or(|written| {
             !is_as_written(said, said.start.map(|at| self.clock.wall(at)), written)
         });
@@ -166,7 +165,7 @@ impl RecordOrder<'_> {
 
     /// Returns the promise that a job has on record.
     pub(crate) fn written(&self, job: &Job) -> Option<Said> {
-        let written = job.record.seen.status.as_deref()?.reservation.as_ref()?;
+        let written = job.status_on_record()?.reservation.as_ref()?;
         let start = written.start.as_ref().map(|at| self.clock.core(time_of(at)));
         Some(Said { start, nodes: written.nodes.clone() })
     }
@@ -227,8 +226,7 @@ impl RecordOrder<'_> {
     /// Takes note of the promise in a status of a job that is being sent.
     pub(crate) fn note_sent(&mut self, id: JobId, status: &FluxJobStatus) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        let known =
-            job.record.seen.status.as_deref().and_then(|status| status.reservation.as_ref());
+        let known = job.status_on_record().and_then(|status| status.reservation.as_ref());
         let news = status.reservation.as_ref().filter(|news| known != Some(*news));
         if let Some(kept) = news.and_then(|news| self.sight().kept_of(news)) {
             self.records.on_record.note_sent(id, kept);
@@ -240,7 +238,7 @@ impl RecordOrder<'_> {
     pub(crate) fn note_on_record(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         // A record with unknown contents may still hold its earlier promise.
-        let Some(status) = job.record.seen.status.as_deref() else { return Ok(()) };
+        let Some(status) = job.status_on_record() else { return Ok(()) };
         let written = status.reservation.as_ref();
         let is_said = written
             .map_or(job.told.promise.is_none(), |written| self.sight().is_said(job, written));

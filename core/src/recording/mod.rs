@@ -246,7 +246,7 @@ impl Recording<'_> {
         let status = Arc::new(status);
         let job = self.jobs.all.known(&id)?;
         let version = job.start.seats.version();
-        if job.record.seen.status.as_deref().is_some_and(|written| record::same(written, &status)) {
+        if job.status_on_record().is_some_and(|written| record::same(written, &status)) {
             self.record_order().note_on_record(id)?;
             // The API server has this placement already.
             if let Some(job) =

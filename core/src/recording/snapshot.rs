@@ -53,8 +53,7 @@ impl Recording<'_> {
     /// the core's does not change the written time.
     pub(crate) fn said_by_wall(&self, job: &Job, said: &Said) -> Said {
         let start = said.start.map(|at| self.clock.wall(at));
-        let written =
-            job.record.seen.status.as_deref().and_then(|status| status.reservation.as_ref());
+        let written = job.status_on_record().and_then(|status| status.reservation.as_ref());
         let written = written.filter(|written| is_as_written(said, start, written));
         let start = written.and_then(|written| written.start.as_ref()).map(time_of).or(start);
         Said { start, nodes: said.nodes.clone() }

@@ -105,7 +105,7 @@ impl Snapshot<'_> {
     pub(crate) fn status(&self) -> FluxJobStatus {
         let job = self.job;
         let bound = self.live.iter().filter(|member| member.is_bound()).count();
-        let written = job.record.seen.status.as_deref();
+        let written = job.status_on_record();
         let position = self.position.and_then(coarse_position);
         let placement = self.placement();
         // The leader that wrote a placement first has placed the job, even if a later one found the
@@ -175,8 +175,7 @@ impl Snapshot<'_> {
     // --- the values of the workload ---
 
     fn workload(&self) -> ObservedWorkload {
-        let written =
-            self.job.record.seen.status.as_deref().and_then(|status| status.workload.as_ref());
+        let written = self.job.status_on_record().and_then(|status| status.workload.as_ref());
         let kept = || written.cloned().unwrap_or_default();
         let queue_name = match self.live.first() {
             Some(_) => self.job.queue.said.as_deref().map(str::to_owned),
@@ -199,15 +198,13 @@ impl Snapshot<'_> {
     /// Returns the name of the queue. The value on record stays after the end.
     fn queue_name(&self) -> Option<String> {
         let known = Some(self.job.queue.name.to_string()).filter(|name| !name.is_empty());
-        known.or_else(|| self.job.record.seen.status.as_deref()?.queue_name.clone())
+        known.or_else(|| self.job.status_on_record()?.queue_name.clone())
     }
 
     fn walltime_that_counts(&self) -> Option<i64> {
         match self.walltimes {
             Some((_, counts)) => seconds(counts),
-            None => {
-                self.job.record.seen.status.as_deref().and_then(|status| status.walltime_seconds)
-            }
+            None => self.job.status_on_record().and_then(|status| status.walltime_seconds),
         }
     }
 
@@ -256,10 +253,7 @@ impl Snapshot<'_> {
         if nodes.is_empty() {
             return self
                 .job
-                .record
-                .seen
-                .status
-                .as_deref()
+                .status_on_record()
                 .and_then(FluxJobStatus::shown_nodes)
                 .map(str::to_owned);
         }

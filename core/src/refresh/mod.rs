@@ -447,12 +447,7 @@ impl Refresh<'_> {
             // The job had come before this process began, and later promises were made with it in
             // mind.
             None if self.intake.taking_over
-                && job
-                    .record
-                    .seen
-                    .status
-                    .as_deref()
-                    .is_some_and(|status| status.queued_at.is_some()) =>
+                && job.status_on_record().is_some_and(|status| status.queued_at.is_some()) =>
             {
                 return Ok(());
             }

@@ -162,11 +162,7 @@ impl Sight<'_> {
         let of_slots = of_slots.filter(|_| !matches!(rule.of, RuleScope::Slice(_)));
         let mut parts: BTreeMap<String, usize> = BTreeMap::new();
         for allocation in of_members.chain(of_slots) {
-            let node = self
-                .planner
-                .cluster
-                .rank(&allocation.node)
-                .and_then(|rank| self.planner.cluster.node(rank));
+            let node = self.planner.cluster.node_named(&allocation.node);
             if let Some(part) = node.and_then(|node| self.settings.topology.part(level, node)) {
                 *parts.entry(part).or_default() += 1;
             }

@@ -125,8 +125,7 @@ impl Sight<'_> {
 
     /// True if a known node moves to other parts of levels.
     pub(crate) fn is_moved(&self, node: &Node) -> bool {
-        let known =
-            self.planner.cluster.rank(&node.name).and_then(|rank| self.planner.cluster.node(rank));
+        let known = self.planner.cluster.node_named(&node.name);
         let topology = &self.settings.topology;
         known.is_some_and(|known| {
             known.labels != node.labels && topology.parts(known).ne(topology.parts(node))

@@ -22,8 +22,7 @@ impl Slots<'_> {
         let job = self.jobs.all.known(&id)?;
         let namespace = &*job.key.namespace;
         let said = self.said_queue(job);
-        let on_record =
-            || job.record.seen.status.as_deref().and_then(|status| status.queue_name.as_deref());
+        let on_record = || job.status_on_record().and_then(|status| status.queue_name.as_deref());
         // Without pods, the last known queue counts.
         let has_pods = self.jobs.live(job).next().is_some();
         let last = || Some(&*job.queue.name).filter(|name| !name.is_empty()).or_else(on_record);
@@ -99,17 +98,8 @@ impl Slots<'_> {
     /// the maker's maker, of their PodGroup, or of the Workload of that.
     fn said_queue(&self, job: &Job) -> Option<Arc<str>> {
         let Some(first) = self.jobs.live(job).next() else {
-            let on_record = || {
-                job.record
-                    .seen
-                    .status
-                    .as_deref()?
-                    .workload
-                    .as_ref()?
-                    .queue_name
-                    .as_deref()
-                    .map(Arc::from)
-            };
+            let on_record =
+                || job.status_on_record()?.workload.as_ref()?.queue_name.as_deref().map(Arc::from);
             return job.queue.said.clone().or_else(on_record);
         };
         if let Some(named) = first.pod.label(names::QUEUE_NAME).filter(|named| !named.is_empty()) {

@@ -125,11 +125,7 @@ impl Slots<'_> {
                 continue;
             }
             let rules = self.jobs.level_rules(&member.pod).map_or(&[][..], |rules| rules);
-            let node = self
-                .planner
-                .cluster
-                .rank(&allocation.node)
-                .and_then(|rank| self.planner.cluster.node(rank));
+            let node = self.planner.cluster.node_named(&allocation.node);
             let part_of =
                 |level: &str| node.and_then(|node| self.settings.topology.part(level, node));
             // The parts of other levels that the pod has to be in.

@@ -64,7 +64,7 @@ impl Slots<'_> {
             return Ok(());
         }
         let counted = self.jobs.counted(job);
-        let had_begun = job.record.seen.status.as_deref().is_some_and(is_scheduled);
+        let had_begun = job.status_on_record().is_some_and(is_scheduled);
         let was_left =
             self.jobs.live(job).any(Member::is_bound) || (had_begun && !counted.is_empty());
         if was_left && !counted.iter().any(|member| member.is_bound()) {
@@ -79,13 +79,8 @@ impl Slots<'_> {
                 Some((m.pod.id.uid.clone(), m.pod.node.clone()?, m.pod.completion_index))
             })
             .collect();
-        let written = job
-            .record
-            .seen
-            .status
-            .as_deref()
-            .map(|status| status.placement.as_slice())
-            .unwrap_or_default();
+        let written =
+            job.status_on_record().map(|status| status.placement.as_slice()).unwrap_or_default();
         let seats: Vec<(usize, NodeName)> = match placement::expand(written) {
             Ok(seats) => seats
                 .into_iter()
@@ -98,19 +93,15 @@ impl Slots<'_> {
             }
         };
         let (now, wanted) = (self.clock.now, self.jobs.wanted(job));
-        let bound_on_record = job
-            .record
-            .seen
-            .status
-            .as_deref()
-            .map_or(0, |status| usize::try_from(status.bound).unwrap_or(0));
-        let says_degraded = job.record.seen.status.as_deref().is_some_and(|status| {
+        let bound_on_record =
+            job.status_on_record().map_or(0, |status| usize::try_from(status.bound).unwrap_or(0));
+        let says_degraded = job.status_on_record().is_some_and(|status| {
             conditions::of_type(&status.conditions, ConditionType::Degraded)
                 .is_some_and(|it| it.status == "True")
         });
-        let most_on_record = job.record.seen.status.as_deref().and_then(record::most_bound);
-        let nodes_total = job.record.seen.status.as_deref().map_or(0, |status| status.total);
-        let stalled = job.record.seen.status.as_deref().and_then(stall_on_record);
+        let most_on_record = job.status_on_record().and_then(record::most_bound);
+        let nodes_total = job.status_on_record().map_or(0, |status| status.total);
+        let stalled = job.status_on_record().and_then(stall_on_record);
         // A gang that another client began, or that has given seats up, is not whole with its
         // present seats.
         let is_group = job.workload.identity.is_group();
@@ -127,7 +118,7 @@ impl Slots<'_> {
         // The gang was whole if its record says that it runs, even if it has lost pods since. It
         // was not if the record says that only because none of its pods is left, and also that it
         // did not become whole in time.
-        let ran = stalled.is_none() && job.record.seen.status.as_deref().is_some_and(is_scheduled);
+        let ran = stalled.is_none() && job.status_on_record().is_some_and(is_scheduled);
         if seats.is_empty() {
             // The job was not written ahead: it has started if any of its pods runs. Pods that
             // leave are what an earlier start has left behind.

@@ -110,8 +110,7 @@ impl Slots<'_> {
         let queue = self.queues.name(job.queue.id);
         let waited = started.0 - job.waiting.since.unwrap_or(started).0;
         self.agenda.gauges.waits.observe(queue, waited);
-        let said =
-            job.record.seen.status.as_deref().and_then(|status| status.start_estimates.as_ref());
+        let said = job.status_on_record().and_then(|status| status.start_estimates.as_ref());
         // A job may start before an estimate is on record.
         let Some(StartEstimates { first, promised, .. }) = said else { return Ok(()) };
         let later = |than: &MicroTime| started.0 - time_of(than).0;

@@ -77,7 +77,7 @@ pub(crate) fn choose_volumes(cluster: &mut Cluster, job: &Job, pod: &Pod, node: 
     }
     let alone = BTreeSet::new();
     let together = if job.style == Style::Gang { &job.pods.all } else { &alone };
-    if let Some(node) = cluster.rank(node).and_then(|rank| cluster.node(rank)).cloned() {
+    if let Some(node) = cluster.node_named(node).cloned() {
         // If the volumes cannot be had there, the pod does not fit when its turn comes.
         cluster.volumes_mut().choose(&[(uid.clone(), node)], together);
     }

@@ -260,7 +260,7 @@ impl Telling<'_> {
     /// no news. They stay until this process finds other blockers than it found first.
     fn inherit(&mut self, id: JobId, found: Blockers) -> Blockers {
         let Some(job) = self.jobs.all.get_mut(&id) else { return found };
-        let status = job.record.seen.status.as_deref().filter(|_| job.told.blocker.is_none());
+        let status = job.status_on_record().filter(|_| job.told.blocker.is_none());
         let said = status.and_then(|status| Blockers::of(status.blocked_by.clone()));
         if let Some(said) = said.filter(|said| said.have_reasons_of(&found)) {
             job.told.found_first = Some(found);

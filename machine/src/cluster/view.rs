@@ -99,6 +99,11 @@ impl Cluster {
         self.nodes.node(rank)
     }
 
+    /// Returns the node of a name.
+    pub fn node_named(&self, name: &str) -> Option<&Arc<Node>> {
+        self.node(self.rank(name)?)
+    }
+
     /// Takes up a node's newest state.
     pub fn apply(&mut self, node: &Arc<Node>) -> NodeChange {
         let Some((rank, known)) =

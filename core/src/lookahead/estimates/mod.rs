@@ -72,8 +72,7 @@ impl Expected {
 /// Returns the estimate for the record of a waiting job. `said` is its promise, by the API server's
 /// clock.
 pub(crate) fn to_say(job: &Job, said: Option<&Said>, clock: Clock) -> Option<EstimatedStart> {
-    let written =
-        job.record.seen.status.as_deref().and_then(|status| status.estimated_start.as_ref());
+    let written = job.status_on_record().and_then(|status| status.estimated_start.as_ref());
     let wanted = match (said.and_then(|said| said.start), job.waiting.expected) {
         (Some(start), _) => Some(estimate(EstimateKind::Reserved, start, clock.wall_now())),
         // A promise that stands no longer must not stay in the record.

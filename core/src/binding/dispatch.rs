@@ -101,6 +101,12 @@ impl Binding<'_> {
             self.agenda.timers.wake(Timer::Pod(uid), at);
             return Ok(());
         }
+        if member.group_has_changed && member.is_in_doubt(self.clock.now) {
+            // The pod is on its node already, or its group, as that is now, decides on its start.
+            let at = member.doubt_until;
+            self.agenda.timers.wake(Timer::Pod(uid), at);
+            return Ok(());
+        }
         if job.writes_ahead() && member.seat.is_some_and(|seat| !job.start.seats.may_leave(seat)) {
             return Ok(());
         }

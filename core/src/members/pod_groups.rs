@@ -9,9 +9,10 @@ use crate::jobs::member::Member;
 use crate::jobs::pod_groups::Change;
 use crate::parts::Members;
 use crate::sound::{Lookup, Sound};
+use crate::timers::Timer;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::pod_group::{GroupWorkload, PodGroup};
-use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Uid};
+use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Time, Uid};
 
 impl Members<'_> {
     /// Takes up a PodGroup that is new or has changed.
@@ -109,17 +110,28 @@ impl Members<'_> {
     /// Looks at the pods of a job with a group that changed while they were on their way, and that
     /// have not arrived.
     pub(crate) fn look_at_late_pods(&mut self, id: JobId) -> Sound {
-        let job = self.jobs.all.known(&id)?;
-        let is_late = |member: &&Member| member.group_has_changed && is_free(member);
-        let late: Vec<Uid> =
-            self.jobs.live(job).filter(is_late).map(|member| member.pod.id.uid.clone()).collect();
+        let (job, now) = (self.jobs.all.known(&id)?, self.clock.now);
+        let concerned = || self.jobs.live(job).filter(|member| member.group_has_changed);
+        let free = concerned().filter(|member| is_free(member, now));
+        let late: Vec<Uid> = free.map(|member| member.pod.id.uid.clone()).collect();
+        let in_doubt =
+            concerned().filter(|member| member.stage.is_unsent() && member.is_in_doubt(now));
+        if let Some(at) = in_doubt.map(|member| member.doubt_until).min() {
+            self.agenda.timers.wake(Timer::Job(id), at);
+        }
         late.iter().try_for_each(|uid| self.look_at_pod_of_group(uid))
     }
 
     fn look_at_pod_of_group(&mut self, uid: &Uid) -> Sound {
+        let now = self.clock.now;
         let pod = self.jobs.members.get_mut(uid).and_then(|member| {
-            member.group_has_changed = !is_free(member);
-            is_free(member).then(|| Arc::clone(&member.pod))
+            member.group_has_changed = !is_free(member, now);
+            if !is_free(member, now) {
+                return None;
+            }
+            // A Binding with a lost answer had no effect: it would have shown by now.
+            member.maybe_bound = false;
+            Some(Arc::clone(&member.pod))
         });
         let is_left_behind = |pod: &Pod| {
             // Its maker is gone, and the pod is about to be deleted: it stays in its job.
@@ -141,8 +153,8 @@ impl Members<'_> {
     }
 }
 
-/// True if a pod can become a part of another job. One with a Binding that failed may be on its
-/// node after all.
-fn is_free(member: &Member) -> bool {
-    member.stage.is_waiting() || (member.stage.is_unsent() && !member.maybe_bound)
+/// True if a pod can become a part of another job. One with a Binding that has just failed may be
+/// on its node after all.
+fn is_free(member: &Member, now: Time) -> bool {
+    member.stage.is_waiting() || (member.stage.is_unsent() && !member.is_in_doubt(now))
 }

@@ -1,8 +1,8 @@
 //! PodGroups that come, change and go while their pods wait.
 
-use super::scheduling_groups::{basic, gang, of_g, said};
+use super::scheduling_groups::{basic, gang, group, of_g, said};
 use super::*;
-use fluxqueue_workload::pod_group::PodGroup;
+use fluxqueue_workload::pod_group::{GroupPolicy, PodGroup};
 
 #[test]
 fn a_record_says_how_many_pods_its_group_needs_and_nothing_of_one_that_is_not_there() {
@@ -81,6 +81,37 @@ fn a_pod_of_which_the_binding_failed_after_its_group_went_waits_for_the_group() 
     world.tell_group(basic());
     world.look_ahead();
     assert_eq!(world.bound(), 1);
+}
+
+#[test]
+fn a_pod_with_a_lost_answer_is_not_bound_without_its_group() {
+    for (policy, failures) in [
+        (GroupPolicy::Basic, 1),
+        (GroupPolicy::Gang(1), 1),
+        // Then the next attempt leaves later than an effect may still show.
+        (GroupPolicy::Gang(1), 6),
+    ] {
+        let mut world = World::new(&[("a", 2)]);
+        world.tell_group(group("g", policy));
+        world.submit(of_g("p0", 1));
+        for _ in 0..failures {
+            let binding = step_to(&mut world, |kind| matches!(kind, ActionKind::Bind { .. }));
+            let lost = BindOutcome::Failed("timeout".to_owned());
+            world.tell(Event::Done(binding.id, Outcome::Bind(lost)));
+            world.pass_seconds(7);
+        }
+        world.tell(Event::PodGroupGone(basic().id));
+        world.pass_seconds(1);
+        world.settle();
+        assert_eq!(world.bound(), 0, "{policy:?}, {failures}: it may be there already");
+        world.pass_seconds(40);
+        world.look_ahead();
+        assert_eq!(world.bound(), 0, "{policy:?}, {failures}");
+        assert_eq!(&*world.blocked("g").1, "PodGroup ns/g is not there yet", "{policy:?}");
+        world.tell_group(group("g", policy));
+        world.look_ahead();
+        assert_eq!(world.bound(), 1, "{policy:?}, {failures}");
+    }
 }
 
 #[test]

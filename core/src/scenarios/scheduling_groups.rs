@@ -29,7 +29,7 @@ pub(super) fn of_g(name: &str, cores: u64) -> Pod {
     in_group(pod(name, cores), &named("g"))
 }
 
-fn group(name: &str, policy: GroupPolicy) -> PodGroup {
+pub(super) fn group(name: &str, policy: GroupPolicy) -> PodGroup {
     let uid = Uid::from(format!("uid-{name}"));
     let id = ObjectRef { key: ObjectKey::new("ns", name), uid };
     PodGroup { resource_version: Some(Arc::from("1")), ..PodGroup::new(id, policy) }

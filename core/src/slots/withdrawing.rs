@@ -53,6 +53,8 @@ impl Slots<'_> {
             let job = self.jobs.all.known_mut(&id)?;
             job.life = Lifecycle::Placed;
             self.agenda.outbox.extend(unsent);
+            // Its PodGroup may ask for more by now.
+            self.agenda.touched.insert(id);
         } else if life != Lifecycle::Placed {
             // These pods were to join pods that have gone since: they start with the pods that are
             // to come.

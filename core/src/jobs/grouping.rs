@@ -52,12 +52,12 @@ pub(crate) enum StartSize {
 /// seen; its group label with a size; its Job, unless its PodGroup starts pod by pod; its
 /// Deployment, ReplicaSet or StatefulSet; the pod itself. A pod with an owner reference that is not
 /// true has no maker. `began_alone` returns true for a pod that began by itself, or with its label
-/// group, as its PodGroup said before that went.
+/// group, as its PodGroup said before that went, or was made again as it is now.
 pub(crate) fn belonging(
     pod: &Pod,
     controllers: &Controllers,
     orphan: bool,
-    began_alone: impl Fn() -> bool,
+    began_alone: impl Fn(Grouped) -> bool,
 ) -> Option<Belonging> {
     let namespace = &pod.id.key.namespace;
     let alone = || Belonging {
@@ -73,8 +73,10 @@ pub(crate) fn belonging(
     }
     let maker = made_by.known().map(|made_by| &**made_by);
     let grouped = match controllers.groups.grouped(pod, maker) {
-        Grouped::Unseen if began_alone() => PodGroups::grouped_alone(maker),
-        grouped => grouped,
+        now @ (Grouped::Unseen | Grouped::Together) if began_alone(now) => {
+            PodGroups::grouped_alone(maker)
+        }
+        now => now,
     };
     let named = pod.scheduling_group.as_ref();
     if let Some(named) = named.filter(|_| matches!(grouped, Grouped::Together | Grouped::Unseen)) {

@@ -138,26 +138,31 @@ impl Members<'_> {
     }
 
     fn belonging(&self, pod: &Pod, orphan: bool) -> Option<Belonging> {
-        grouping::belonging(pod, &self.jobs.controllers, orphan, || self.began_alone(pod))
+        grouping::belonging(pod, &self.jobs.controllers, orphan, |now| self.began_alone(pod, now))
     }
 
     /// True if a pod that runs or has ended did not begin with the others of its PodGroup, by the
-    /// records: it has one of its own, or that of the group tells of no start. This matters while
-    /// the group, which says it, is not there.
-    fn began_alone(&self, pod: &Pod) -> bool {
+    /// records. While the group, which says it, is not there, a record of its own says so, or that
+    /// of the group if it tells of no start. If the group is there, and starts its pods together by
+    /// `now`, a record of the pod's own has to tell of its start: it may have waited by itself.
+    fn began_alone(&self, pod: &Pod, now: Grouped) -> bool {
         let has_begun = pod.node.is_some() || pod.phase.is_terminal();
         let Some(named) = pod.scheduling_group.as_ref().filter(|_| has_begun) else { return false };
         let own = names::fluxjob_name(&pod.id.key.name, WorkloadKind::Pod, &pod.id.uid);
         let own = ObjectKey::new(Arc::clone(&pod.id.key.namespace), own);
         let group = Identity::PodGroup(key_of(pod, named), named.uid.clone());
         // A pod that runs counts as bound there; one that has ended does not any more.
-        let tells_of_start = |(_, object): (&ObjectKey, &FluxJob)| {
+        let tells_of_start = |object: &FluxJob| {
             object.status.as_ref().is_some_and(|status| {
                 let is_past = pod.phase.is_terminal() && status.start_time.is_some();
                 is_past || status.bound > 0 || !status.placement.is_empty()
             })
         };
-        self.records.get(&own).is_some() || !self.records.of_group(&group).any(tells_of_start)
+        match (self.records.get(&own), now) {
+            (own, Grouped::Together) => own.is_some_and(|object| tells_of_start(object)),
+            (Some(_), _) => true,
+            (None, _) => !self.records.of_group(&group).any(|(_, object)| tells_of_start(object)),
+        }
     }
 
     fn job_of(&mut self, pod: &Arc<Pod>, belonging: &Belonging) -> JobId {

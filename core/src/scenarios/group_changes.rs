@@ -311,6 +311,31 @@ fn a_pod_of_the_group_that_began_and_has_ended_says_nothing_of_one_that_runs_by_
 }
 
 #[test]
+fn a_pod_that_began_by_itself_joins_no_gang_that_its_group_is_later() {
+    let mut world = World::new(&[("a", 4)]);
+    world.tell_group(basic());
+    world.submit(of_g("p0", 1));
+    world.look_ahead();
+    world.change("p0", |pod| pod.phase = Phase::Running);
+    world.tell(Event::PodGroupGone(basic().id));
+    let mut again = gang(2);
+    again.id.uid = Uid::from("again");
+    world.tell_group(again.clone());
+    world.submit(of_g("q0", 1));
+    world.look_ahead();
+    let waits = |world: &World| {
+        let said = world.blocked("g").1.to_owned();
+        (world.bound(), world.records.len(), said)
+    };
+    assert_eq!(waits(&world), (1, 2, "1 of 2 pods are there".to_owned()));
+    world.restart();
+    world.tell_group(again);
+    world.list(&[("a", 4)], &[]);
+    world.look_ahead();
+    assert_eq!(waits(&world), (1, 2, "1 of 2 pods are there".to_owned()));
+}
+
+#[test]
 fn pods_that_began_together_do_so_after_a_restart_without_their_group() {
     let mut world = World::new(&[("a", 2)]);
     world.tell_group(gang(2));

@@ -37,6 +37,8 @@ pub(crate) struct PodGroups {
     pods: BTreeMap<ObjectKey, Naming>,
     /// The group that each of these pods names.
     named_by: BTreeMap<Uid, ObjectKey>,
+    /// What was said of pods on nodes by a group or Workload that is gone.
+    last_terms: BTreeMap<Uid, Terms>,
 }
 
 #[derive(Clone)]
@@ -107,6 +109,7 @@ impl PodGroups {
             workloads: self.workloads.clone(),
             pods: BTreeMap::new(),
             named_by: BTreeMap::new(),
+            last_terms: BTreeMap::new(),
         }
     }
 
@@ -176,12 +179,29 @@ impl PodGroups {
         if before.map(|before| before.terms.clone()) == terms {
             return Vec::new();
         }
+        self.of_workload(key)
+    }
+
+    /// Returns the names of the groups of this Workload.
+    fn of_workload(&self, key: &ObjectKey) -> Vec<ObjectKey> {
         let first = ObjectKey::new(Arc::clone(&key.namespace), "");
         let of_namespace =
             self.all.range(first..).take_while(|(of, _)| of.namespace == key.namespace);
         let of_it =
             of_namespace.filter(|(_, kept)| kept.group.workload.as_ref() == Some(&key.name));
         of_it.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Returns the names of the groups of a Workload that says something of pods, and that is gone
+    /// if `now` has its name.
+    pub(crate) fn of_replaced_workload(
+        &self,
+        key: &ObjectKey,
+        now: Option<&GroupWorkload>,
+    ) -> Vec<ObjectKey> {
+        let known = self.workloads.get(key);
+        let is_gone = known.is_some_and(|known| now.is_none_or(|now| now.id.uid != known.id.uid));
+        if is_gone { self.of_workload(key) } else { Vec::new() }
     }
 
     /// Returns the group of this name, if it is the one with this uid.
@@ -303,6 +323,7 @@ impl PodGroups {
 
     /// Forgets a pod that has ended or is gone. The answer is that of [`PodGroups::note`].
     pub(crate) fn forget(&mut self, pod: &Uid) -> Option<ObjectKey> {
+        self.last_terms.remove(pod);
         let key = self.named_by.remove(pod)?;
         let naming = self.pods.get_mut(&key)?;
         let before = naming.schedulers.len();
@@ -358,23 +379,51 @@ impl PodGroups {
         if made_by.is_some_and(fills_in) { Grouped::AsEver } else { Grouped::PodByPod }
     }
 
-    /// Returns the terms of the group of a pod, and where it has none those of its Workload. A
-    /// group or Workload that was made after the pod began does not count: a user without the
-    /// permission to change a walltime could delete the object and make it again.
+    /// Returns the terms of the group of a pod, and where it has none those of its Workload. What a
+    /// group or Workload said of a pod on a node counts on after it is gone: a user without the
+    /// permission to change a walltime could delete the object.
     pub(crate) fn terms(&self, pod: &Pod) -> Option<Terms> {
-        // Most groups say nothing, and many pods ask.
-        let group = self.of(pod).filter(|group| {
-            !group.terms.are_empty() || (group.workload.is_some() && !self.workloads.is_empty())
-        })?;
-        let counts = |created: Time| pod.started.is_none_or(|started| created <= started);
-        let own = Some(&group.terms).filter(|_| counts(group.created));
-        let workload = self.workload_of(group).filter(|workload| counts(workload.created));
-        let said = || own.into_iter().chain(workload.map(|workload| &workload.terms));
+        let last = self.last_terms.get(&pod.id.uid);
+        let said = || self.said_of(pod).map(|(_, _, terms)| terms).chain(last);
         let terms = Terms {
             queue: said().find_map(|terms| terms.queue.clone()),
             walltime: said().find_map(|terms| terms.walltime.clone().filter(Result::is_ok)),
         };
         (!terms.are_empty()).then_some(terms)
+    }
+
+    /// Keeps these terms of a pod on a node, whatever becomes of its group.
+    pub(crate) fn keep_terms(&mut self, pod: &Uid, terms: Terms) {
+        if self.named_by.contains_key(pod) {
+            self.last_terms.insert(pod.clone(), terms);
+        }
+    }
+
+    /// Returns a text about a walltime of the group of a pod, or of the group's Workload, that
+    /// cannot be read and counts as absent.
+    pub(crate) fn unreadable_walltime(&self, pod: &Pod) -> Option<String> {
+        self.said_of(pod).find_map(|(kind, id, terms)| {
+            let error = terms.walltime.as_ref()?.as_ref().err()?;
+            Some(format!("{kind} {id}: {error}"))
+        })
+    }
+
+    /// Returns what the group of a pod says of it, and then the group's Workload, with their kinds.
+    /// An object that was made after the pod began does not count: a user without the permission to
+    /// change a walltime could delete the object and make it again.
+    fn said_of(&self, pod: &Pod) -> impl Iterator<Item = (&'static str, &ObjectRef, &Terms)> {
+        // Most groups say nothing, and many pods ask.
+        let group = self.of(pod).filter(|group| {
+            !group.terms.are_empty() || (group.workload.is_some() && !self.workloads.is_empty())
+        });
+        let started = pod.started;
+        let counts = move |created: Time| started.is_none_or(|started| created <= started);
+        let own = group.filter(|group| counts(group.created));
+        let own = own.map(|group| ("PodGroup", &group.id, &group.terms));
+        let workload = group.and_then(|group| self.workload_of(group));
+        let workload = workload.filter(|workload| counts(workload.created));
+        let of_workload = workload.map(|workload| ("Workload", &workload.id, &workload.terms));
+        own.into_iter().chain(of_workload)
     }
 
     fn workload_of(&self, group: &PodGroup) -> Option<&Arc<GroupWorkload>> {

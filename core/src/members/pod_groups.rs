@@ -18,6 +18,9 @@ impl Members<'_> {
     /// Takes up a PodGroup that is new or has changed.
     pub(crate) fn pod_group(&mut self, group: Arc<PodGroup>) {
         let key = group.id.key.clone();
+        if self.jobs.controllers.groups.get(&key, Some(&group.id.uid)).is_none() {
+            self.keep_terms_of(&key);
+        }
         let change = self.jobs.controllers.groups.put(group);
         self.look_at_pods_of(&key, change);
     }
@@ -25,6 +28,9 @@ impl Members<'_> {
     /// Takes up that a PodGroup is gone. Its pods wait for another one of its name, unless they
     /// name its uid.
     pub(crate) fn pod_group_gone(&mut self, gone: &ObjectRef) {
+        if self.jobs.controllers.groups.get(&gone.key, Some(&gone.uid)).is_some() {
+            self.keep_terms_of(&gone.key);
+        }
         if self.jobs.controllers.groups.remove(gone) {
             self.look_at_pods_of(&gone.key, Change::Terms);
         }
@@ -43,8 +49,24 @@ impl Members<'_> {
 
     /// Takes up a Workload that is new, has changed or is gone.
     pub(crate) fn group_workload(&mut self, key: &ObjectKey, workload: Option<Arc<GroupWorkload>>) {
+        let groups = &self.jobs.controllers.groups;
+        for group in groups.of_replaced_workload(key, workload.as_deref()) {
+            self.keep_terms_of(&group);
+        }
         for group in self.jobs.controllers.groups.put_workload(key, workload) {
             self.look_at_pods_of(&group, Change::Terms);
+        }
+    }
+
+    /// Keeps the terms of the pods of a group that are on nodes, before it or its Workload goes.
+    fn keep_terms_of(&mut self, group: &ObjectKey) {
+        for uid in self.jobs.controllers.groups.pods(group) {
+            let member = self.jobs.members.get(&uid).filter(|member| member.is_bound());
+            if let Some(member) = member
+                && let Some(terms) = self.jobs.controllers.groups.terms(&member.pod)
+            {
+                self.jobs.controllers.groups.keep_terms(&uid, terms);
+            }
         }
     }
 

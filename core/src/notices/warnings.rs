@@ -4,6 +4,7 @@ use fluxqueue_api::{ConditionType, text};
 
 use crate::jobs::grouping;
 use crate::jobs::job::{Identity, Style};
+use crate::jobs::member::Member;
 use crate::parts::Notices;
 use crate::sound::{Lookup, Sound};
 use fluxqueue_planner::queue::JobId;
@@ -30,20 +31,37 @@ impl Notices<'_> {
         Ok(())
     }
 
-    /// Warns of a walltime annotation, on the object that made the pods, that cannot be read and
-    /// counts as absent.
-    pub(crate) fn warn_of_bad_walltime(&mut self, id: JobId) -> Sound {
+    /// Warns of a walltime annotation that cannot be read and counts as absent, for as long as that
+    /// is so: on the object that made the pods, on their PodGroup, or on the Workload of that.
+    /// `records_lone_pods` is the setting.
+    pub(crate) fn warn_of_bad_walltime(&mut self, id: JobId, records_lone_pods: bool) -> Sound {
         let job = self.jobs.all.known(&id)?;
         // A group may have several makers, and a lone pod has none.
-        let Identity::Controller(namespace, uid) = &job.workload.identity else { return Ok(()) };
-        let bad = self
-            .jobs
-            .controllers
-            .get(namespace, uid)
-            .and_then(|made_by| Some((made_by, made_by.walltime.as_ref()?.as_ref().err()?)));
-        if let Some((made_by, error)) = bad {
-            let text = format!("{} {}: {error}", made_by.kind.as_str(), made_by.id);
-            self.warn_once(id, ConditionType::InvalidWalltime, text)?;
+        let of_maker = match &job.workload.identity {
+            Identity::Controller(namespace, uid) => self.jobs.controllers.get(namespace, uid),
+            _ => None,
+        };
+        let of_maker = of_maker.and_then(|made_by| {
+            let error = made_by.walltime.as_ref()?.as_ref().err()?;
+            Some(format!("{} {}: {error}", made_by.kind.as_str(), made_by.id))
+        });
+        let first = self.jobs.live(job).next();
+        // A lone pod on its node may have no record: the warning was reported while it waited.
+        let was_told = |first: &Member| {
+            let is_unrecorded = job.style == Style::Lone && !records_lone_pods;
+            is_unrecorded && !first.stage.is_waiting()
+        };
+        let of_group = || {
+            let first = first.filter(|first| !was_told(first))?;
+            self.jobs.controllers.groups.unreadable_walltime(&first.pod)
+        };
+        match of_maker.or_else(of_group) {
+            Some(text) => self.warn_once(id, ConditionType::InvalidWalltime, text)?,
+            None if first.is_some() => {
+                let warnings = &mut self.jobs.all.known_mut(&id)?.told.warnings;
+                warnings.remove(&ConditionType::InvalidWalltime);
+            }
+            None => {}
         }
         Ok(())
     }

@@ -89,7 +89,8 @@ impl Refresh<'_> {
         self.members().look_at_late_pods(id)?;
         self.jobs.note_priority(id);
         self.slots().look_at_queue(id)?;
-        self.notices().warn_of_bad_walltime(id)?;
+        let records_lone_pods = self.settings.record_lone_pods;
+        self.notices().warn_of_bad_walltime(id, records_lone_pods)?;
         self.notices().warn_of_contradictions(id)?;
         self.notices().warn_of_unknown_class(id)?;
         self.slots().trim_retained(id)?;

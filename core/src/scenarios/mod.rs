@@ -42,6 +42,7 @@ mod exclusive;
 mod gangs;
 mod gangs_after_restart;
 mod group_changes;
+mod group_terms;
 mod held_nodes;
 mod kept_away;
 mod kept_slots;

@@ -269,10 +269,32 @@ async fn of_pod(cluster: &Cluster, pod: Pod) -> anyhow::Result<Found> {
     }
     let found = records(cluster, &selection, |_| true).await?;
     let wanted = Wanted { kind: None, name: pod.metadata.name.clone() };
-    Ok(match choose(found, &wanted)? {
+    let of_group = match choose(found, &wanted)? {
+        None => of_pod_group(cluster, &pod).await?,
+        found => found,
+    };
+    Ok(match of_group {
         Some((record, raw)) => Found::Record(Box::new(record), raw),
         None => Found::Pod(Box::new(pod)),
     })
+}
+
+/// Returns the job of the PodGroup that a pod names, if its pods start together.
+async fn of_pod_group(
+    cluster: &Cluster,
+    pod: &Pod,
+) -> anyhow::Result<Option<(Record, Box<RawValue>)>> {
+    let group = pod.spec.scheduling_group.pod_group_name.as_str();
+    if !is_label_value(group) {
+        return Ok(None);
+    }
+    let selection = Selection {
+        namespace: Some(cluster.namespace.clone()),
+        labels: format!("{}={group},{}=podgroup", names::WORKLOAD_NAME, names::WORKLOAD_KIND),
+        ..Selection::default()
+    };
+    let found = records(cluster, &selection, |_| true).await?;
+    choose(found, &Wanted { kind: None, name: pod.metadata.name.clone() })
 }
 
 /// Returns the uid of the workload above a pod, or that of the pod.

@@ -243,10 +243,24 @@ async fn lone_pods(
     let known: std::collections::BTreeSet<&str> =
         rows.iter().map(|row| row.record.spec.workload_ref.uid.as_str()).collect();
     let pods = listed.items.iter().filter_map(|raw| serde_json::from_str::<Pod>(raw.get()).ok());
+    let groups = pod_groups(rows);
+    let is_of_group = |pod: &Pod| {
+        let group = pod.spec.scheduling_group.pod_group_name.as_str();
+        groups.contains(&(pod.metadata.namespace.as_str(), group))
+    };
     let lone = pods
         .filter(|pod| pod.metadata.controller().is_none())
-        .filter(|pod| !known.contains(pod.metadata.uid.as_str()));
+        .filter(|pod| !known.contains(pod.metadata.uid.as_str()) && !is_of_group(pod));
     Ok((lone.map(|pod| Row { record: record_of(pod), raw: None }).collect(), listed.is_cut))
+}
+
+/// Returns the PodGroups that are jobs, by namespace and name: their pods are no lone ones.
+fn pod_groups(rows: &[Row]) -> BTreeSet<(&str, &str)> {
+    let are_groups =
+        rows.iter().map(|row| &row.record).filter(|it| it.spec.workload_ref.kind == "PodGroup");
+    are_groups
+        .map(|it| (it.metadata.namespace.as_str(), it.spec.workload_ref.name.as_str()))
+        .collect()
 }
 
 /// Makes the record that a lone pod would have if it had a FluxJob.

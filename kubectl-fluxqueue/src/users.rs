@@ -16,11 +16,14 @@ use fluxqueue_api::names;
 use crate::api_path::Resource;
 use crate::cluster::{Cluster, Selection};
 use crate::console::said;
-use crate::find::group_of;
+use crate::find::{PodSpec, group_of};
 use crate::record::{Meta, Record};
 
 /// Most workloads of one kind that are read. Their metadata have a kilobyte or two each.
 const WORKLOADS_MAX: usize = 20_000;
+
+/// Most pods that are read with their specs, which have some ten kilobytes each.
+const PODS_MAX: usize = 5_000;
 
 /// The policy that guards the annotation.
 const POLICY: &str = "fluxqueue-user";
@@ -28,12 +31,17 @@ const POLICY: &str = "fluxqueue-user";
 /// The kind of jobs that are groups of pods.
 const GROUP: &str = "Group";
 
+/// The kind of jobs that are PodGroups of Kubernetes.
+const POD_GROUP: &str = "PodGroup";
+
 /// The users of the workloads of some jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Users {
     by_uid: BTreeMap<String, String>,
     /// By namespace and name of a group: its first pod may be gone.
     by_group: BTreeMap<(String, String), String>,
+    /// The same for PodGroups.
+    by_pod_group: BTreeMap<(String, String), String>,
     /// True if there are workloads that were not read.
     is_cut: bool,
 }
@@ -43,27 +51,44 @@ impl Users {
     pub(crate) async fn of(
         cluster: &Cluster,
         namespace: Option<&str>,
-        records: impl Iterator<Item = &Record>,
+        records: impl Iterator<Item = &Record> + Clone,
     ) -> anyhow::Result<Self> {
-        let kinds: BTreeSet<&str> =
-            records.map(|record| record.spec.workload_ref.kind.as_str()).collect();
+        let kind_of = |record: &'_ Record| record.spec.workload_ref.kind.clone();
+        let kinds: BTreeSet<String> = records.clone().map(kind_of).collect();
         let mut users = Users::default();
+        let mut selection =
+            Selection { namespace: namespace.map(str::to_owned), ..Selection::default() };
         for kind in kinds {
-            for (resource, labels) in lists(kind) {
-                let selection = Selection {
-                    namespace: namespace.map(str::to_owned),
-                    labels,
-                    is_metadata: true,
-                    ..Selection::default()
-                };
-                let listed = cluster.list(resource, &selection, WORKLOADS_MAX).await?;
-                users.is_cut |= listed.is_cut;
-                for object in &listed.items {
-                    users.note(kind, object);
-                }
+            for (resource, labels) in lists(&kind) {
+                (selection.labels, selection.is_metadata) = (labels, true);
+                users.list(cluster, &kind, (resource, &selection), WORKLOADS_MAX).await?;
             }
         }
+        // Metadata do not name the PodGroup of a pod that no controller of Kubernetes made.
+        let is_unknown = |record: &Record| {
+            record.spec.workload_ref.kind == POD_GROUP && users.of_record(record).is_none()
+        };
+        if records.clone().any(is_unknown) {
+            (selection.labels, selection.is_metadata) = (String::new(), false);
+            users.list(cluster, POD_GROUP, (Resource::POD, &selection), PODS_MAX).await?;
+        }
         Ok(users)
+    }
+
+    /// Takes note of the users of the workloads of a kind in one list.
+    async fn list(
+        &mut self,
+        cluster: &Cluster,
+        kind: &str,
+        (resource, selection): (Resource, &Selection),
+        max: usize,
+    ) -> anyhow::Result<()> {
+        let listed = cluster.list(resource, selection, max).await?;
+        self.is_cut |= listed.is_cut;
+        for object in &listed.items {
+            self.note(kind, object);
+        }
+        Ok(())
     }
 
     fn note(&mut self, kind: &str, object: &RawValue) {
@@ -71,14 +96,20 @@ impl Users {
         #[serde(default)]
         struct Noted {
             metadata: Meta,
+            spec: PodSpec,
         }
-        let Noted { metadata } = serde_json::from_str(object.get()).unwrap_or_default();
+        let Noted { metadata, spec } = serde_json::from_str(object.get()).unwrap_or_default();
         if let Some(user) = in_metadata(&metadata) {
+            let of_namespace = |name: &str| (metadata.namespace.clone(), name.to_owned());
             if kind == GROUP
                 && let Some(group) = group_of(&metadata)
             {
-                let key = (metadata.namespace.clone(), group.to_owned());
-                self.by_group.entry(key).or_insert_with(|| user.clone());
+                self.by_group.entry(of_namespace(group)).or_insert_with(|| user.clone());
+            }
+            if kind == POD_GROUP
+                && let Some(group) = pod_group_of(&metadata, &spec)
+            {
+                self.by_pod_group.entry(of_namespace(group)).or_insert_with(|| user.clone());
             }
             self.by_uid.insert(metadata.uid, user);
         }
@@ -96,7 +127,11 @@ impl Users {
         let workload = &record.spec.workload_ref;
         let of_group = || {
             let key = (record.metadata.namespace.clone(), workload.name.clone());
-            self.by_group.get(&key).filter(|_| workload.kind == GROUP)
+            match workload.kind.as_str() {
+                GROUP => self.by_group.get(&key),
+                POD_GROUP => self.by_pod_group.get(&key),
+                _ => None,
+            }
         };
         self.by_uid.get(&workload.uid).or_else(of_group).map(String::as_str)
     }
@@ -105,6 +140,14 @@ impl Users {
 /// Returns the user that metadata name.
 pub(crate) fn in_metadata(metadata: &Meta) -> Option<String> {
     metadata.annotations.get(names::USER).filter(|user| !user.is_empty()).cloned()
+}
+
+/// Returns the PodGroup that a pod names: in its spec, or by the owner reference of a pod that the
+/// Job controller made.
+fn pod_group_of<'a>(metadata: &'a Meta, spec: &'a PodSpec) -> Option<&'a str> {
+    let owner = metadata.owner_references.iter().find(|owner| owner.kind == POD_GROUP);
+    let named = Some(&spec.scheduling_group.pod_group_name).filter(|name| !name.is_empty());
+    named.or_else(|| owner.map(|owner| &owner.name)).map(String::as_str)
 }
 
 /// Returns the lists in which the workloads of a kind are: what, and with which labels.
@@ -120,6 +163,7 @@ fn lists(kind: &str) -> Vec<(Resource, String)> {
             let sizes: BTreeSet<&str> = names::GROUP_LABELS.iter().map(|(_, size)| *size).collect();
             sizes.into_iter().map(|size| (Resource::POD, size.to_owned())).collect()
         }
+        POD_GROUP => all(Resource::POD),
         _ => Vec::new(),
     }
 }
@@ -204,12 +248,36 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_group_outlives_its_first_pod_too() {
+        let pod = |uid: &str, user: &str, group: &str, (kind, owner): (&str, &str)| {
+            json!({"metadata": {"uid": uid, "namespace": "lab",
+                "annotations": {"fluxqueue/user": user},
+                "ownerReferences": [{"kind": kind, "name": owner, "uid": "u"}]},
+                "spec": {"schedulingGroup": {"podGroupName": group}}})
+        };
+        let users = noted(
+            POD_GROUP,
+            &[
+                pod("1", "ann", "g", ("Job", "j")),
+                pod("2", "bob", "", (POD_GROUP, "h")),
+                pod("3", "cat", "", ("Job", "i")),
+            ],
+        );
+        for (name, user) in [("g", Some("ann")), ("h", Some("bob")), ("i", None)] {
+            assert_eq!(users.of_record(&job(POD_GROUP, name, "gone")), user, "{name}");
+            assert_eq!(users.of_record(&job(GROUP, name, "gone")), None, "another kind");
+        }
+        assert_eq!(users.of_record(&job(POD_GROUP, "g", "2")), Some("bob"), "its first pod");
+    }
+
+    #[test]
     fn every_kind_of_workload_is_listed() {
         use fluxqueue_api::WorkloadKind as Kind;
         for kind in [Kind::Job, Kind::Deployment, Kind::ReplicaSet, Kind::StatefulSet, Kind::Pod] {
             let [(resource, _)] = &lists(kind.as_str())[..] else { panic!("{kind:?}") };
             assert_eq!(resource.kind, kind.as_str());
         }
+        assert!(lists(Kind::PodGroup.as_str()).iter().all(|(_, labels)| labels.is_empty()));
         assert!(lists(Kind::Group.as_str()).iter().all(|(resource, _)| resource.kind == "Pod"));
         assert_eq!(
             lists(Kind::Group.as_str()).len(),

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::command::{done, failed};
 use crate::harness::{ControlPlane, NODES, Namespace, job, pod, shared, until};
+use crate::newer;
 use crate::webhook::Webhook;
 
 /// Runs kubectl as a user without any group of administrators.
@@ -236,6 +237,48 @@ fn unforged_while_nothing_answers(ns: &Namespace<'_>) {
         noted(&create(ns, "bob", &pod("late", "10m", "1", "")).expect("it is accepted")),
         [""; 0]
     );
+}
+
+#[test]
+fn the_job_of_a_pod_group_is_that_of_the_user_of_its_pods() {
+    if newer::is_left_out("users::the_job_of_a_pod_group_is_that_of_the_user_of_its_pods") {
+        return;
+    }
+    let plane = ControlPlane::start(NODES, &["--workload-with-job"]);
+    let _fluxqueue = plane.fluxqueue(&[]);
+    let _webhook = Webhook::start(&plane, &[]);
+    let ns = plane.namespace("users");
+    admit(&ns, &["ann", "bob"]);
+    ns.apply(
+        "{apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {name: ring}, \
+         spec: {schedulingPolicy: {gang: {minCount: 2}}}}",
+    );
+    let named = "spec:\n  schedulingGroup: {podGroupName: ring}";
+    for name in ["ring-0", "ring-1"] {
+        let member = pod(name, "100m", "infinity", "").replace("spec:", named);
+        create(&ns, "ann", &member).expect("it is accepted");
+    }
+    create(&ns, "bob", &pod("lone", "100m", "infinity", "")).expect("it is accepted");
+    ns.running(3);
+    let jobs = |args: &[&str]| -> Vec<String> {
+        let table = done(&ns, &[&["queue", "--no-headers"], args].concat());
+        let jobs = table.lines().filter_map(|line| line.split_whitespace().next());
+        jobs.map(str::to_owned).collect()
+    };
+    let is_known = || (jobs(&["-u", "ann"]) == ["podgroup/ring"]).then_some(());
+    until("the job of the group", is_known);
+    assert_eq!(jobs(&["--me", "--as", "bob"]), ["pod/lone"]);
+    assert_eq!(jobs(&[]).len(), 2, "the pods of the group are no jobs of their own");
+    let shown = done(&ns, &["show", "pod/ring-1"]);
+    assert!(shown.contains("podgroup/ring"), "{shown}");
+    // The record is named after the first pod.
+    for name in ["ring-0", "ring-1"] {
+        plane.kubectl(&["delete", "pod", name, "-n", &ns.name, "--wait=false"]);
+        let again = pod(&format!("{name}-again"), "100m", "infinity", "").replace("spec:", named);
+        create(&ns, "ann", &again).expect("it is accepted");
+    }
+    ns.running(3);
+    until("the job of the group", is_known);
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Nodes and workload from Kubernetes manifests: each object with the time at which it is
 //! submitted, and the run time of its pods.
 //!
+//! PodGroups and Workloads in the same file count for the pods that name them
+//! ([`groups`](super::groups)).
+//!
 //! Two annotations add the times that manifests lack, [`SUBMIT`] and [`RUN`]. They stand on the
 //! submitted object: a Pod, Job, Deployment, ReplicaSet or StatefulSet. [`crate::submission`] reads
 //! the pods that it makes.
@@ -16,6 +19,7 @@ use k8s_openapi::api::core::v1::Node as KubeNode;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
+use super::groups::{self, Groups};
 use crate::submission::{
     self, Additions, Defaults, Submission, complete, expect_kind, name_of, parse,
 };
@@ -26,6 +30,9 @@ pub(super) const SUBMIT: &str = "fluxqueue/simulated-submit";
 
 /// Annotation: the time for which each of its pods runs; without it, the walltime.
 pub(super) const RUN: &str = "fluxqueue/simulated-run";
+
+/// The namespace of objects that name none.
+const NAMESPACE: &str = "default";
 
 /// An object that is submitted.
 #[derive(Debug, Clone)]
@@ -40,7 +47,7 @@ pub(super) struct Item {
     pub controllers: Vec<Controller>,
     /// The form of its pods.
     pub pod: Pod,
-    /// The PodGroup of its pods, if there is one.
+    /// The PodGroup that comes with it, if there is one.
     pub pod_group: Option<Arc<PodGroup>>,
     /// The number of pods at once, and in all if they end.
     pub at_once: usize,
@@ -101,23 +108,33 @@ pub(super) fn nodes(path: &Path) -> Result<Vec<Node>, ManifestError> {
         .collect()
 }
 
-/// Reads the submissions in a file, in its order; pods that name no scheduler get this one.
+/// Reads the submissions in a file, in its order, and its PodGroups; pods that name no scheduler
+/// get this one.
 pub(super) fn items(
     path: &Path,
     scheduler: &str,
     shapes: &mut ShapeInterner,
-) -> Result<Vec<Item>, ManifestError> {
+) -> Result<(Vec<Item>, Groups), ManifestError> {
     let file = path.display().to_string();
-    let mut items = Vec::new();
+    let wrong = |document: &Value, problem: String| ManifestError::Object {
+        file: file.clone(),
+        object: name_of(document),
+        problem,
+    };
+    let mut groups = Groups::default();
+    let mut submitted = Vec::new();
     for document in documents(path)? {
-        let item = item(&document, scheduler, shapes).map_err(|problem| ManifestError::Object {
-            file: file.clone(),
-            object: name_of(&document),
-            problem,
-        })?;
-        items.push(item);
+        let is_group =
+            groups.take(&document, NAMESPACE).map_err(|problem| wrong(&document, problem))?;
+        if !is_group {
+            submitted.push(document);
+        }
     }
-    Ok(items)
+    let read = |document: &Value| {
+        item(document, scheduler, &groups, shapes).map_err(|problem| wrong(document, problem))
+    };
+    let items = submitted.iter().map(read).collect::<Result<_, _>>()?;
+    Ok((items, groups))
 }
 
 /// Reads the documents of a file.
@@ -128,19 +145,22 @@ fn documents(path: &Path) -> Result<Vec<Value>, ManifestError> {
     manifest::documents(&text).map_err(|problem| ManifestError::Malformed { file, problem })
 }
 
-fn item(document: &Value, scheduler: &str, shapes: &mut ShapeInterner) -> Result<Item, String> {
+fn item(
+    document: &Value,
+    scheduler: &str,
+    groups: &Groups,
+    shapes: &mut ShapeInterner,
+) -> Result<Item, String> {
     let additions = Additions::default();
     let defaults = Defaults {
         scheduler,
-        namespace: "default",
+        namespace: NAMESPACE,
         priority_of: &|_| Ok(None),
         additions: &additions,
     };
     let Submission { kind, metadata, controllers, pod, is_indexed, group: pod_group } =
         submission::read(document, &defaults, shapes)?;
-    if pod.scheduling_group.is_some() && pod_group.is_none() {
-        return Err("spec.schedulingGroup: PodGroups are not simulated".into());
-    }
+    let of_file = if pod_group.is_some() { None } else { groups.of(&pod)? };
     if controllers.first().is_some_and(|made_by| made_by.deadline_secs.is_some()) {
         return Err(
             "spec.activeDeadlineSeconds of a Job is not simulated: annotate fluxqueue/walltime"
@@ -155,7 +175,10 @@ fn item(document: &Value, scheduler: &str, shapes: &mut ShapeInterner) -> Result
     });
     let walltime = match controllers.first().and_then(|made_by| made_by.walltime.clone()) {
         Some(walltime) => walltime?,
-        None => pod.lifetime,
+        None => {
+            let of_group = of_file.filter(|_| !pod.states_lifetime);
+            of_group.and_then(|group| groups.walltime(group)).unwrap_or(pod.lifetime)
+        }
     };
     let run = match (duration(&metadata, RUN)?, walltime) {
         (Some(run), _) => Some(run),
@@ -165,8 +188,10 @@ fn item(document: &Value, scheduler: &str, shapes: &mut ShapeInterner) -> Result
             return Err(format!("has neither the annotation {RUN} nor fluxqueue/walltime"));
         }
     };
-    let group = pod.group.as_ref().map(|group| format!("group/{}", group.name));
-    let name = group.unwrap_or_else(|| {
+    let gang = of_file.filter(|group| !groups::is_basic(group));
+    let group = || Some(format!("group/{}", pod.group.as_ref()?.name));
+    let name = gang.map(|gang| format!("podgroup/{}", gang.id.key.name)).or_else(group);
+    let name = name.unwrap_or_else(|| {
         format!("{}/{}", kind.to_lowercase(), metadata.name.unwrap_or_default())
     });
     Ok(Item {

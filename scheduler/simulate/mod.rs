@@ -14,6 +14,7 @@
 
 pub mod duration;
 mod gantt;
+mod groups;
 pub mod machine;
 mod manifests;
 pub mod output;

@@ -16,6 +16,7 @@ use fluxqueue_core::{Core, CoreError, CoreSettings, Event};
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Phase, Pod, Time};
 
+use super::groups::Groups;
 use super::manifests::{self, Item, ManifestError};
 use super::progress::Progress;
 use super::server::Server;
@@ -83,7 +84,7 @@ pub fn run(
     let scheduler = settings.scheduler_names.first().cloned().unwrap_or_default();
     let nodes = manifests::nodes(cluster)?;
     let mut server = Server::default();
-    let items = manifests::items(workload, &scheduler, &mut server.shapes)?;
+    let (items, groups) = manifests::items(workload, &scheduler, &mut server.shapes)?;
     let mut world = World {
         core: Core::new(settings.clone(), library, 1)?,
         server,
@@ -97,17 +98,18 @@ pub fn run(
         items,
         nodes,
     };
-    world.run(progress)?;
+    world.run(&groups, progress)?;
     let name =
         |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     Ok(world.outcome(format!("{} on {}", name(workload), name(cluster)), policy_name(settings)))
 }
 
 impl World {
-    fn run(&mut self, progress: &mut Progress) -> Result<(), WorldError> {
+    fn run(&mut self, groups: &Groups, progress: &mut Progress) -> Result<(), WorldError> {
         let nodes = self.nodes.clone();
         let mut events: Vec<Event> =
             nodes.into_iter().map(|node| self.server.put_node(node)).collect();
+        events.extend(groups.list());
         events.push(Event::Synced);
         self.settle(events)?;
         let mut order: Vec<usize> = (0..self.items.len()).collect();

@@ -117,6 +117,66 @@ fn what_never_starts_is_listed_with_the_reason() {
     assert!(text(&said.stdout).contains(listed), "{}{}", text(&said.stdout), text(&said.stderr));
 }
 
+/// Nodes in racks, each with room for one pod.
+const RACKS: &str = "---
+{kind: Node, metadata: {name: a1, labels: {name: a1, rack: a}}, status: {allocatable: {pods: '1'}}}
+---
+{kind: Node, metadata: {name: a2, labels: {rack: a}}, status: {allocatable: {pods: '1'}}}
+---
+{kind: Node, metadata: {name: b1, labels: {rack: b}}, status: {allocatable: {pods: '1'}}}
+";
+
+/// A gang that waits for a rack, and a basic group of which the pods start where they can.
+const GROUPS: &str = "
+kind: Pod
+metadata: {name: early, annotations: {fluxqueue/walltime: '100'}}
+spec: {nodeSelector: {name: a1}, restartPolicy: Never}
+---
+kind: Pod
+metadata: {name: ring-0}
+spec: {schedulingGroup: {podGroupName: ring}, restartPolicy: Never}
+---
+kind: Pod
+metadata: {name: ring-1}
+spec: {schedulingGroup: {podGroupName: ring}, restartPolicy: Never}
+---
+kind: Pod
+metadata: {name: loose-0}
+spec: {schedulingGroup: {podGroupName: loose}, restartPolicy: Never}
+---
+kind: Pod
+metadata: {name: loose-1, annotations: {fluxqueue/walltime: '30'}}
+spec: {schedulingGroup: {podGroupName: loose}, restartPolicy: Never}
+---
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: ring}
+spec:
+  schedulingPolicy: {gang: {minCount: 2}}
+  schedulingConstraints: {topology: [{key: rack}]}
+  workloadRef: {workloadName: train, templateName: ring}
+---
+apiVersion: scheduling.k8s.io/v1beta1
+kind: Workload
+metadata: {name: train, annotations: {fluxqueue/walltime: '200'}}
+---
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: loose, annotations: {fluxqueue/walltime: '50'}}
+spec: {schedulingPolicy: {basic: {}}}
+";
+
+#[test]
+fn pods_start_as_their_pod_groups_say() {
+    let cluster = Scratch::new("racks.yaml", RACKS);
+    let workload = Scratch::new("groups.yaml", GROUPS);
+    let args = ["--cluster", cluster.path(), "--workload", workload.path(), "--output", "csv"];
+    let said = simulate(&args);
+    let expected = "job,start,end\npod/early,0,100\npod/loose-0,0,50\npod/loose-1,0,30\n\
+                    podgroup/ring,100,300\n";
+    assert_eq!(text(&said.stdout), expected, "{}", text(&said.stderr));
+}
+
 #[test]
 fn errors_in_manifests_are_printed() {
     let cluster = Scratch::new("wrong-cluster.yaml", cluster(1));
@@ -132,6 +192,19 @@ fn errors_in_manifests_are_printed() {
             "is not a duration",
         ),
         ("kind: [", "workload.yaml: "),
+        (
+            "kind: Pod\nmetadata: {name: a}\nspec: {schedulingGroup: {podGroupName: ring}}\n",
+            "Pod a: schedulingGroup: PodGroup default/ring is not in the file",
+        ),
+        (
+            "apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\n\
+             metadata: {name: a, annotations: {fluxqueue/walltime: soon}}\n",
+            "PodGroup a: annotation fluxqueue/walltime: \"soon\" is not a duration",
+        ),
+        (
+            "apiVersion: scheduling.k8s.io/v2\nkind: Workload\nmetadata: {name: a}\n",
+            "Workload a: apiVersion: \"v2\" is not known",
+        ),
     ];
     for (manifest, expected) in cases {
         let workload = Scratch::new("wrong-workload.yaml", manifest);

@@ -1,7 +1,8 @@
 //! Limits of queues, and ways around them.
 
 use super::tenants::Tenants;
-use crate::harness::{job, pod, until};
+use crate::harness::{ControlPlane, job, pod, until};
+use crate::newer;
 
 const NODES: &str = "groups: [{namePrefix: n-, count: 3, cpu: '4', memory: 16Gi, pods: 110}]";
 
@@ -175,4 +176,74 @@ spec:
     });
     tenants.alice().create(&pod("usual", "1m", "infinity", ""));
     tenants.alice().seen_by_admin().running(1);
+}
+
+/// A Workload of one template, and its PodGroup, with these annotations.
+fn workload_and_group(of_workload: &str, of_group: &str) -> [(&'static str, String); 2] {
+    let head = "apiVersion: scheduling.k8s.io/v1beta1";
+    let policy = "schedulingPolicy: {gang: {minCount: 1}}";
+    let workload = format!(
+        "{{{head}, kind: Workload, metadata: {{name: train, annotations: {of_workload}}}, \
+         spec: {{podGroupTemplates: [{{name: ring, {policy}}}]}}}}"
+    );
+    let group = format!(
+        "{{{head}, kind: PodGroup, metadata: {{name: ring, annotations: {of_group}}}, \
+         spec: {{{policy}, workloadRef: {{workloadName: train, templateName: ring}}}}}}"
+    );
+    [("workload/train", workload), ("podgroup/ring", group)]
+}
+
+#[test]
+#[ignore = "an attempt on a control plane of its own: make attacks"]
+fn a_group_does_not_change_the_walltime_of_a_pod_that_runs() {
+    if newer::is_left_out("limits::a_group_does_not_change_the_walltime_of_a_pod_that_runs") {
+        return;
+    }
+    let plane = ControlPlane::start(NODES, &["--workload-with-job"]);
+    let tenants = Tenants::on(plane, &[]);
+    let admin = tenants.alice().seen_by_admin();
+    let resources = "--resource=pods,podgroups.scheduling.k8s.io,workloads.scheduling.k8s.io";
+    let verbs = "--verb=get,list,create,patch,update,delete";
+    admin.kubectl(&["create", "role", "changer", verbs, resources]);
+    admin.kubectl(&["create", "rolebinding", "hugo", "--role=changer", "--user=hugo"]);
+    let as_hugo = |tenants: &Tenants, args: &[&str], stdin: &str| {
+        let args = [args, &["-n", "team-a", "--as", "hugo"]].concat();
+        tenants.plane.try_kubectl(&args, stdin)
+    };
+    until("the role to count", || as_hugo(&tenants, &["get", "podgroups"], "").0.then_some(()));
+    for (_, manifest) in workload_and_group("{fluxqueue/walltime: 1h}", "{}") {
+        admin.apply(&manifest);
+    }
+    let named = "spec:\n  schedulingGroup: {podGroupName: ring}";
+    admin.apply(&pod("ring-0", "100m", "infinity", "").replace("spec:", named));
+    admin.running(1);
+    let is_as_before = |tenants: &Tenants, after: &str| {
+        std::thread::sleep(std::time::Duration::from_secs(3));
+        let record = tenants.alice().seen_by_admin().state("ring", "Running");
+        assert_eq!(record["status"]["walltimeSeconds"], 3600, "{after}: {record}");
+    };
+    is_as_before(&tenants, "the start");
+    let (longer, shorter) = ("fluxqueue/walltime=9h", "fluxqueue/walltime=1s");
+    for (object, walltime) in [
+        ("workload/train", longer),
+        ("workload/train", "fluxqueue/walltime-"),
+        ("podgroup/ring", longer),
+        ("podgroup/ring", shorter),
+    ] {
+        let (ok, _, error) = as_hugo(&tenants, &["annotate", object, "--overwrite", walltime], "");
+        assert!(!ok && error.contains("needs verb update on fluxjobs/walltime"), "{error}");
+    }
+    let (shorter, longer) = ("{fluxqueue/walltime: 1s}", "{fluxqueue/walltime: 9h}");
+    for (object, manifest) in workload_and_group(shorter, longer) {
+        let (ok, _, error) = as_hugo(&tenants, &["delete", "--wait=false", object], "");
+        assert!(ok, "{error}");
+        // A group goes with its last pod, unless a user takes the finalizer away.
+        let unguarded = r#"{"metadata": {"finalizers": null}}"#;
+        as_hugo(&tenants, &["patch", object, "--type=merge", "-p", unguarded], "");
+        until("it to go", || (!as_hugo(&tenants, &["get", object], "").0).then_some(()));
+        is_as_before(&tenants, "it is gone");
+        let (ok, _, error) = as_hugo(&tenants, &["create", "-f", "-"], &manifest);
+        assert!(ok, "{error}");
+        is_as_before(&tenants, "it is there again");
+    }
 }

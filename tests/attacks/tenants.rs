@@ -30,7 +30,11 @@ pub(crate) struct Tenant<'a> {
 impl Tenants {
     /// Starts a control plane with these nodes, both tenants, and a Fluxqueue with these flags.
     pub(crate) fn start(nodes: &str, flags: &[&str]) -> Self {
-        let plane = ControlPlane::start(nodes, &[]);
+        Tenants::on(ControlPlane::start(nodes, &[]), flags)
+    }
+
+    /// Adds both tenants to a control plane, and starts a Fluxqueue with these flags.
+    pub(crate) fn on(plane: ControlPlane, flags: &[&str]) -> Self {
         for (namespace, user) in [("team-a", "alice"), ("team-b", "bob")] {
             plane.kubectl(&["create", "namespace", namespace]);
             let role = ["create", "rolebinding", user, "--clusterrole=edit", "-n", namespace];

@@ -78,8 +78,18 @@ fn a_gang_of_a_pod_group_waits_for_as_many_pods_as_the_group_says() {
     let expected = format!("PodGroup {}/ring is not there yet", ns.name);
     assert_eq!(message(&record), expected);
     assert_eq!(record["spec"]["workloadRef"]["kind"], "PodGroup");
-    ns.apply(&group("ring", "gang: {minCount: 2}"));
+    let annotated = "{name: ring, annotations: {fluxqueue/walltime: soon}}";
+    ns.apply(&group("ring", "gang: {minCount: 2}").replace("{name: ring}", annotated));
     ns.flux_job("ring", "waits for the other", |record| message(record) == "1 of 2 pods are there");
+    let warning = format!("PodGroup {}/ring: annotation fluxqueue/walltime: \"soon\"", ns.name);
+    ns.flux_job("ring", "says that its walltime cannot be read", |record| {
+        record["status"]["conditions"].as_array().is_some_and(|conditions| {
+            let text = |it: &Value| it["message"].as_str().unwrap_or_default().to_owned();
+            conditions
+                .iter()
+                .any(|it| it["type"] == "InvalidWalltime" && text(it).starts_with(&warning))
+        })
+    });
     let said = until("the condition of the group", || condition(&ns, "ring"));
     assert_eq!((&said["status"], &said["reason"]), (&"False".into(), &"Unschedulable".into()));
     // Kubernetes 1.37 counts no generations of PodGroups.

@@ -13,13 +13,16 @@ use crate::action::{EventKind, Subject};
 use crate::agenda::Agenda;
 use crate::intake::Intake;
 use crate::jobs::clock::Clock;
+use crate::jobs::member::Member;
 use crate::jobs::order::PodOrder;
 use crate::jobs::registry::Jobs;
 use crate::jobs::stage::Cause;
+use crate::notices::REPORT_MILLIS;
 use crate::occupancy::{Foreign, Occupancy};
 use crate::records::Records;
 use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
+use crate::timers::Timer;
 use fluxqueue_planner::Planner;
 use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::{ObjectRef, Phase, Pod};
@@ -225,7 +228,28 @@ impl Members<'_> {
             self.regroup(&uid)?;
         }
         self.slots().see_to_nomination(&uid)?;
+        self.see_to_condition(&old, &pod);
         Ok(())
+    }
+
+    /// Arranges a new report on a pod that waits with a reason that is not the one of the last
+    /// report: a write of an earlier process has come late, or another client has written it.
+    fn see_to_condition(&mut self, old: &Pod, pod: &Pod) {
+        let (Some(before), Some(now)) = (&old.scheduled_condition, &pod.scheduled_condition) else {
+            return;
+        };
+        let is_waiting = |member: &&mut Member| {
+            member.stage.is_waiting() && member.telling.is_none() && !now.scheduled
+        };
+        let member = self.jobs.members.get_mut(&pod.id.uid).filter(is_waiting);
+        if let Some(member) = member
+            && before.reason != now.reason
+            && member.reported.as_ref().is_some_and(|(said, _)| *said != now.message)
+        {
+            member.reported = Some((String::new(), self.clock.now));
+            let at = self.clock.now.plus_millis(REPORT_MILLIS);
+            self.agenda.timers.wake(Timer::Untold(pod.id.uid.clone()), at);
+        }
     }
 }
 

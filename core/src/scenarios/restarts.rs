@@ -445,3 +445,27 @@ fn a_slot_whose_pod_has_ended_by_a_clock_that_was_set_back_since_is_not_retained
  {
     judge_slot_of_who_ended(3600);
 }
+
+#[test]
+fn a_condition_that_an_earlier_process_writes_late_is_replaced() {
+    let mut world = World::new(&[("a", 2)]);
+    world.submit(pod("p0", 3));
+    world.look_ahead();
+    let said = world.conditions["p0"].clone();
+    assert_eq!(said.reason, "Unschedulable");
+    world.change("p0", |pod| pod.scheduled_condition = Some(said.clone()));
+    world.restart();
+    world.conditions.clear();
+    world.list(&[("a", 2)], &[]);
+    world.look_ahead();
+    assert!(world.conditions.is_empty(), "it stands");
+    let late = ScheduledCondition {
+        scheduled: false,
+        reason: "SchedulerError".to_owned(),
+        message: "its FluxJob cannot be written".to_owned(),
+    };
+    world.change("p0", |pod| pod.scheduled_condition = Some(late));
+    world.pass_seconds(30);
+    world.look_ahead();
+    assert_eq!(world.conditions.get("p0"), Some(&said));
+}

@@ -1,6 +1,6 @@
 //! Guards that pass over an impossible state in silence: `let Some(it) = ... else { return };`, the
-//! same with `continue`, and `if let Some(it) = self.jobs.all.get_mut(...) { ... }` without an
-//! `else`, where a reference of the core's own leads to no job or pod.
+//! same with `continue`. And lookups that do: `if let Some(it) = self.jobs.all.get_mut(...) { ... }`
+//! without an `else`, where a reference of the core's own leads to no job or pod.
 
 use syn::spanned::Spanned;
 use syn::visit::Visit;
@@ -8,26 +8,32 @@ use syn::visit::Visit;
 use crate::Numbers;
 use crate::sources::Sources;
 
-/// Counts such guards, by crate.
+/// Counts such guards by crate, and such lookups.
 pub fn count(sources: &Sources, numbers: &mut Numbers) {
     for file in sources.files.iter().filter(|file| !file.is_test) {
         let mut guards = Guards::default();
         guards.visit_file(&file.syntax);
-        for line in guards.0 {
+        for line in guards.lines {
             numbers.add(&format!("guards {}", file.krate), format!("{}:{line}", file.path));
+        }
+        for line in guards.lookups {
+            numbers.add(&format!("lookups {}", file.krate), format!("{}:{line}", file.path));
         }
     }
 }
 
-/// The lines of the guards.
+/// The lines of the guards, and of the lookups without an `else`.
 #[derive(Debug, Default)]
-struct Guards(Vec<usize>);
+struct Guards {
+    lines: Vec<usize>,
+    lookups: Vec<usize>,
+}
 
 impl<'ast> Visit<'ast> for Guards {
     fn visit_local(&mut self, local: &'ast syn::Local) {
         let otherwise = local.init.as_ref().and_then(|init| init.diverge.as_ref());
         if otherwise.is_some_and(|(_, block)| says_nothing(block)) {
-            self.0.push(local.span().start().line);
+            self.lines.push(local.span().start().line);
         }
         syn::visit::visit_local(self, local);
     }
@@ -36,7 +42,7 @@ impl<'ast> Visit<'ast> for Guards {
         if let (syn::Expr::Let(condition), None) = (&*it.cond, &it.else_branch)
             && looks_up_in_silence(&condition.expr)
         {
-            self.0.push(it.span().start().line);
+            self.lookups.push(it.span().start().line);
         }
         syn::visit::visit_expr_if(self, it);
     }
@@ -82,7 +88,7 @@ mod tests {
             let Some(k) = l else { return Ok(()) };\n let Some(m) = n else { return Ok(o) };\n }";
         let mut guards = Guards::default();
         guards.visit_file(&syn::parse_file(text).expect("it is Rust"));
-        assert_eq!(guards.0, [2, 4, 8]);
+        assert_eq!(guards.lines, [2, 4, 8]);
     }
 
     #[test]
@@ -93,6 +99,6 @@ mod tests {
             if let Some(a) = jobs.members.get(uid) { a.b(); }\n }";
         let mut guards = Guards::default();
         guards.visit_file(&syn::parse_file(text).expect("it is Rust"));
-        assert_eq!(guards.0, [2, 5]);
+        assert_eq!(guards.lookups, [2, 5]);
     }
 }

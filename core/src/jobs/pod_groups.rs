@@ -37,7 +37,7 @@ pub(crate) struct PodGroups {
     pods: BTreeMap<ObjectKey, Naming>,
     /// The group that each of these pods names.
     named_by: BTreeMap<Uid, ObjectKey>,
-    /// What was said of pods on nodes by a group or Workload that is gone.
+    /// The terms of pods on nodes by a group or Workload that is gone.
     last_terms: BTreeMap<Uid, Terms>,
 }
 
@@ -379,9 +379,9 @@ impl PodGroups {
         if made_by.is_some_and(fills_in) { Grouped::AsEver } else { Grouped::PodByPod }
     }
 
-    /// Returns the terms of the group of a pod, and where it has none those of its Workload. What a
-    /// group or Workload said of a pod on a node counts on after it is gone: a user without the
-    /// permission to change a walltime could delete the object.
+    /// Returns the terms of the group of a pod, and where it has none those of its Workload. The
+    /// terms of a pod on a node count on after that object is gone: a user without the permission
+    /// to change a walltime could delete the object.
     pub(crate) fn terms(&self, pod: &Pod) -> Option<Terms> {
         let last = self.last_terms.get(&pod.id.uid);
         let said = || self.said_of(pod).map(|(_, _, terms)| terms).chain(last);
@@ -408,7 +408,7 @@ impl PodGroups {
         })
     }
 
-    /// Returns what the group of a pod says of it, and then the group's Workload, with their kinds.
+    /// Returns the terms of the group of a pod, and then of the group's Workload, with their kinds.
     /// An object that was made after the pod began does not count: a user without the permission to
     /// change a walltime could delete the object and make it again.
     fn said_of(&self, pod: &Pod) -> impl Iterator<Item = (&'static str, &ObjectRef, &Terms)> {

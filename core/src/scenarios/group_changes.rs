@@ -324,7 +324,7 @@ fn a_pod_that_began_by_itself_joins_no_gang_that_its_group_is_later() {
     world.submit(of_g("q0", 1));
     world.look_ahead();
     let waits = |world: &World| {
-        let said = world.blocked("g").1.to_owned();
+        let said = world.blocked("g").1.clone();
         (world.bound(), world.records.len(), said)
     };
     assert_eq!(waits(&world), (1, 2, "1 of 2 pods are there".to_owned()));

@@ -1,5 +1,5 @@
 //! Guards that pass over an impossible state in silence: `let Some(it) = ... else { return };`, the
-//! same with `continue`. And lookups that do: `if let Some(it) = self.jobs.all.get_mut(...) { ... }`
+//! same with `continue`. And lookups that do: `if let Some(it) = jobs.all.get_mut(...) { ... }`
 //! without an `else`, where a reference of the core's own leads to no job or pod.
 
 use syn::spanned::Spanned;

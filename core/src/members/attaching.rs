@@ -331,7 +331,8 @@ impl Members<'_> {
             &fluxqueue_planner::queue::PendingRequest::Member(member.job, uid.clone()),
         )?;
         self.attach(member.pod, is_orphan)?;
-        let anew = self.jobs.members.known_mut(uid)?;
+        // A pod with an owner that is not there yet is in no job until that comes.
+        let anew = self.jobs.members.current_mut(uid)?;
         anew.nomination = member.nomination;
         // The writes that are under way for it go on.
         (anew.telling, anew.reported) = (member.telling, member.reported);

@@ -332,12 +332,13 @@ impl Members<'_> {
         )?;
         self.attach(member.pod, is_orphan)?;
         // A pod with an owner that is not there yet is in no job until that comes.
-        let anew = self.jobs.members.current_mut(uid)?;
-        anew.nomination = member.nomination;
-        // The writes that are under way for it go on.
-        (anew.telling, anew.reported) = (member.telling, member.reported);
-        (anew.ungating, anew.ungated) = (member.ungating, member.ungated);
-        (anew.failed, anew.retry_at) = (member.failed, member.retry_at);
+        if let Some(anew) = self.jobs.members.get_mut(uid) {
+            anew.nomination = member.nomination;
+            // The writes that are under way for it go on.
+            (anew.telling, anew.reported) = (member.telling, member.reported);
+            (anew.ungating, anew.ungated) = (member.ungating, member.ungated);
+            (anew.failed, anew.retry_at) = (member.failed, member.retry_at);
+        }
         Ok(())
     }
 

@@ -101,13 +101,16 @@ impl Refresh<'_> {
         self.seat_externally_bound(id)?;
         self.binding().look_at_volumes(id)?;
         self.note_devices(id)?;
-        let wanted = self.wanted_requests(id)?;
+        let has_ended = self.has_ended(id)?;
+        let wanted = if has_ended { Vec::new() } else { self.wanted_requests(id)? };
         self.set_requests(id, wanted)?;
         self.telling().look_at_first(id)?;
         self.notice_completeness(id)?;
         self.jobs.note_life(id);
         self.notice_stall(id)?;
-        self.notice_end(id)?;
+        if has_ended {
+            self.end_job(id)?;
+        }
         self.report_refused(id)?;
         self.telling().report_unready(id)?;
         self.stand_ins().report_unreleased(id)?;
@@ -477,12 +480,15 @@ impl Refresh<'_> {
 
     // --- state ---
 
-    /// Ends a job when none of its pods is left and no object will make more.
-    fn notice_end(&mut self, id: JobId) -> Sound {
+    /// True if none of the job's pods is left and no object will make more.
+    fn has_ended(&self, id: JobId) -> Sound<bool> {
         let job = self.jobs.all.known(&id)?;
-        if self.jobs.live(job).next().is_some() || !lifetimes::makes_no_more(self.jobs, job) {
-            return Ok(());
-        }
+        Ok(self.jobs.live(job).next().is_none() && lifetimes::makes_no_more(self.jobs, job))
+    }
+
+    /// Ends a job that has no requests any more.
+    fn end_job(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         let on_record = job.record.seen.end;
         let failed = match &job.workload.identity {
             // The record has stated the end since before a restart; some of its pods may be gone by
@@ -495,7 +501,6 @@ impl Refresh<'_> {
         };
         let failed = failed || lifetimes::was_given_up(self.jobs, job);
         self.slots().free_retained(id);
-        self.set_requests(id, Vec::new())?;
         let wall = self.clock.wall_now();
         let job = self.jobs.all.known_mut(&id)?;
         let reason = if failed { FinishedReason::Failed } else { FinishedReason::Succeeded };

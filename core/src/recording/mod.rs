@@ -312,7 +312,7 @@ impl Recording<'_> {
                 self.agenda.touched.insert(id);
             }
             if let WriteOutcome::Written(Some(object)) = outcome {
-                self.flux_job(object)?;
+                self.flux_job_written(id, &object)?;
             }
             return Ok(());
         }
@@ -330,7 +330,7 @@ impl Recording<'_> {
             (Stored::Creating(..), WriteOutcome::Written(object)) => {
                 job.record.stored = Stored::Unseen;
                 if let Some(object) = object {
-                    self.flux_job(object)?;
+                    self.flux_job_written(id, &object)?;
                 }
             }
             (Stored::Creating(..), WriteOutcome::Exists) => {

@@ -15,30 +15,50 @@ use fluxqueue_workload::ObjectRef;
 impl Recording<'_> {
     // --- reading ---
 
+    /// Takes up a FluxJob as the watch shows it.
     pub(crate) fn flux_job(&mut self, object: Arc<FluxJob>) -> Sound {
-        // An object without a name or a uid is not from an API server.
-        let Some(reference) = reference(&object) else { return Ok(()) };
-        if !self.serves(&object) || !is_of_its_workload(&object, &reference.key) {
-            return Ok(());
-        }
-        // The answer to a write may come after newer versions in the watch.
-        if self.records.get(&reference.key).is_some_and(|known| is_old_news(&object, known)) {
-            return Ok(());
-        }
-        let old = self.records.insert(reference.key.clone(), Arc::clone(&object));
+        let Some((reference, is_new)) = self.note_object(&object) else { return Ok(()) };
         let Some(id) = self.jobs.index.by_key.get(&reference.key).copied() else {
-            if self.intake.synced && old.is_none() {
+            if self.intake.synced && is_new {
                 self.members().consider_stray(&reference.key)?;
             }
             return Ok(());
         };
+        self.take_up(id, &reference, &object)
+    }
+
+    /// Takes up the FluxJob of a job as a write was answered with it.
+    pub(crate) fn flux_job_written(&mut self, id: JobId, object: &Arc<FluxJob>) -> Sound {
+        match self.note_object(object) {
+            Some((reference, _)) => self.take_up(id, &reference, object),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps a FluxJob that this Fluxqueue serves, if it is not older than the known version.
+    /// Returns its name and uid, and true if there was none of this name.
+    fn note_object(&mut self, object: &Arc<FluxJob>) -> Option<(ObjectRef, bool)> {
+        // An object without a name or a uid is not from an API server.
+        let reference = reference(object)?;
+        if !self.serves(object) || !is_of_its_workload(object, &reference.key) {
+            return None;
+        }
+        // The answer to a write may come after newer versions in the watch.
+        if self.records.get(&reference.key).is_some_and(|known| is_old_news(object, known)) {
+            return None;
+        }
+        let old = self.records.insert(reference.key.clone(), Arc::clone(object));
+        Some((reference, old.is_none()))
+    }
+
+    fn take_up(&mut self, id: JobId, reference: &ObjectRef, object: &FluxJob) -> Sound {
         let job = self.jobs.all.known_mut(&id)?;
         if object.metadata.deletion_timestamp.is_some()
             || job.record.seen.gone.as_ref() == Some(&reference.uid)
         {
             return Ok(());
         }
-        if job.record.knows(&object) {
+        if job.record.knows(object) {
             // The watch shows the version that a write returned.
             return Ok(());
         }
@@ -62,9 +82,9 @@ impl Recording<'_> {
                 job.record.stored = Stored::Present { uid: reference.uid.clone() };
             }
         }
-        job.record.observe(&object);
+        job.record.observe(object);
         if let Some(status) = &object.status {
-            self.slots().heed_status(id, &object)?;
+            self.slots().heed_status(id, object)?;
             self.promise_keeping().heed_promise(id, status);
         }
         self.record_order().note_on_record(id)?;

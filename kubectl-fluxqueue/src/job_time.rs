@@ -19,6 +19,10 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let is_slurms = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'-'))
         && text.starts_with(|c: char| c.is_ascii_digit());
     if !is_slurms {
+        // The annotation reads a number without a unit as seconds; here a number is minutes.
+        if !text.ends_with(|c: char| c.is_alphabetic()) {
+            return Err(malformed());
+        }
         return match parse_units(text).map_err(|_| malformed())? {
             Lifetime::Seconds(seconds) => Ok(seconds),
             _ => {
@@ -83,6 +87,9 @@ mod tests {
             assert!(parse(text).is_err(), "{text}");
         }
         // Here a number is minutes, and not seconds as in the annotation.
+        for text in ["1.5", ".5", "+5", "1h30"] {
+            assert_eq!(parse(text), parse("soon"), "{text}");
+        }
         assert!(parse("soon").unwrap_err().starts_with("is no time limit: expected minutes"));
         assert!(parse("0").unwrap_err().contains("no limit"));
         assert!(parse("unlimited").unwrap_err().contains("no end"));

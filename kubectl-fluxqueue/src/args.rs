@@ -233,9 +233,9 @@ fn state(text: &str) -> Result<&'static str, String> {
 
 /// Reads a time with units, or a number of seconds; Slurm's minutes are for time limits alone.
 fn units(text: &str) -> Result<u64, String> {
-    match fluxqueue_workload::walltime::parse(text)? {
-        fluxqueue_workload::Lifetime::Seconds(seconds) => Ok(seconds),
-        _ => Err("has no end".to_owned()),
+    match fluxqueue_workload::walltime::parse(text) {
+        Ok(fluxqueue_workload::Lifetime::Seconds(seconds)) => Ok(seconds),
+        _ => Err("expected a time of more than 0, such as 30, 90s or 1h30m".to_owned()),
     }
 }
 

@@ -290,9 +290,12 @@ pub(crate) async fn queues(
     let raws = match &args.queue {
         Some(name) => {
             let raw: Option<Box<RawValue>> = cluster.get(Resource::FLUX_QUEUE, None, name).await?;
-            let raw =
-                raw.with_context(|| format!("fluxqueue {} does not exist", text::name(name)))?;
-            vec![raw]
+            let shows_object =
+                matches!(args.output, Some(Format::Json | Format::Yaml | Format::Name));
+            if raw.is_none() && (name != QUEUE_DEFAULT || shows_object) {
+                bail!("fluxqueue {} does not exist", text::name(name));
+            }
+            raw.into_iter().collect()
         }
         None => {
             let listed =
@@ -311,7 +314,8 @@ pub(crate) async fn queues(
     let mut queues: Vec<Queue> =
         raws.iter().filter_map(|raw| serde_json::from_str(raw.get()).ok()).collect();
     let mut load_of_default = None;
-    if args.queue.is_none() && queues.iter().all(|it| it.metadata.name != QUEUE_DEFAULT) {
+    let is_asked_for = args.queue.as_ref().is_none_or(|queue| queue == QUEUE_DEFAULT);
+    if is_asked_for && queues.iter().all(|it| it.metadata.name != QUEUE_DEFAULT) {
         load_of_default = Some(match load_of(&cluster, &args, QUEUE_DEFAULT).await {
             Ok(load) => load,
             Err(error) => {

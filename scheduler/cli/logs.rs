@@ -16,9 +16,25 @@ pub(super) enum LogFormat {
     Json,
 }
 
+/// Refuses words that are no level: a filter takes them for the names of modules, and the process
+/// would log nothing.
+fn check(level: &str) -> anyhow::Result<()> {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    let is_level = |word: &str| LEVELS.iter().any(|known| known.eq_ignore_ascii_case(word));
+    let wrong = level.split(',').find(|part| !part.contains(['=', ':']) && !is_level(part.trim()));
+    match wrong {
+        Some(wrong) => anyhow::bail!(
+            "--log-level {level:?}: {wrong:?} is no level: give error, warn, info, debug, trace or \
+             off, or a filter such as info,fluxqueue::kube=debug"
+        ),
+        None => Ok(()),
+    }
+}
+
 /// Sends the process's logs to stderr. `level` is a level, or a filter per module such as
 /// `info,fluxqueue::kube=debug`.
 pub(super) fn start(format: LogFormat, level: &str) -> anyhow::Result<()> {
+    check(level)?;
     let filter = EnvFilter::try_new(format!("{QUIET},{level}"))
         .with_context(|| format!("--log-level {level:?}"))?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
@@ -27,4 +43,20 @@ pub(super) fn start(format: LogFormat, level: &str) -> anyhow::Result<()> {
         LogFormat::Json => lines.json().flatten_event(true).try_init(),
     }
     .map_err(|error| anyhow::anyhow!("starting the logs: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_no_level_is_refused() {
+        for level in ["info", "WARN", "off", "info,fluxqueue::kube=debug", "fluxqueue::kube"] {
+            check(level).unwrap();
+        }
+        for level in ["inof", "warning", "", "info,debgu"] {
+            let error = check(level).unwrap_err().to_string();
+            assert!(error.contains("is no level: give error"), "{error}");
+        }
+    }
 }

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use kube::client::{Body, ConfigExt as _};
 use kube::{Client, Config};
@@ -80,7 +80,7 @@ impl Leader {
             client: cluster.client(),
             prefix: format!("/api/v1/namespaces/{namespace}/pods/https:{pod}:{port}/proxy"),
             token,
-            called: format!("the leader, pod {namespace}/{pod}"),
+            called: format!("the leader (pod {namespace}/{pod})"),
         })
     }
 
@@ -189,6 +189,12 @@ fn refused(called: &str, prefix: &str, status: StatusCode, bytes: &[u8]) -> anyh
 
 /// Makes the way to an address, such as one of `kubectl port-forward`.
 fn straight(url: &http::Uri, authority: Option<&Path>, token: String) -> anyhow::Result<Leader> {
+    let called = text::message(&url.to_string()).into_owned();
+    // The token would be readable on the way without TLS.
+    ensure!(
+        url.scheme() == Some(&http::uri::Scheme::HTTPS),
+        "--leader: {called}: give an address such as https://127.0.0.1:10259"
+    );
     let mut config = Config::new(url.clone());
     if let Some(path) = authority {
         let called = || format!("--leader-ca {}", path.display());
@@ -198,7 +204,6 @@ fn straight(url: &http::Uri, authority: Option<&Path>, token: String) -> anyhow:
         let authorities = authorities.context("is no certificate in PEM").with_context(called)?;
         config.root_cert = Some(authorities.iter().map(|der| der.to_vec()).collect());
     }
-    let called = text::message(&url.to_string()).into_owned();
     let client =
         Client::try_from(config).with_context(|| format!("making a client for {called}"))?;
     Ok(Leader { client, prefix: String::new(), token, called: format!("the leader at {called}") })
@@ -249,8 +254,18 @@ mod tests {
 
     fn said(status: StatusCode, text: &str) -> String {
         let prefix = "/api/v1/namespaces/fq/pods/https:f-0:10259/proxy";
-        refused("the leader, pod fq/f-0", prefix, status, text.as_bytes()).to_string()
+        refused("the leader (pod fq/f-0)", prefix, status, text.as_bytes()).to_string()
     }
+
+    #[test]
+    fn an_address_has_its_scheme_and_no_token_goes_out_in_clear() {
+        for url in ["foo", "127.0.0.1:10259", "http://127.0.0.1:10259", "/x"] {
+            let url = url.parse().unwrap();
+            let error = straight(&url, None, "t".to_owned()).err().unwrap().to_string();
+            assert!(error.starts_with("--leader: ") && error.contains("https://"), "{error}");
+        }
+    }
+
     #[test]
     fn a_refusal_says_what_is_missing() {
         let of_server = r#"{"kind":"Status","message":"pods \"f-0\" is forbidden"}"#;
@@ -262,6 +277,6 @@ mod tests {
         assert!(said(StatusCode::FORBIDDEN, of_leader).contains("ClusterRole fluxqueue-what-if"));
         assert!(said(StatusCode::UNAUTHORIZED, "no").contains("kubectl create token"));
         let text = said(StatusCode::BAD_GATEWAY, "\u{1b}[2J");
-        assert_eq!(text, r"the leader, pod fq/f-0 answers 502 Bad Gateway: \u{1b}[2J");
+        assert_eq!(text, r"the leader (pod fq/f-0) answers 502 Bad Gateway: \u{1b}[2J");
     }
 }

@@ -10,7 +10,8 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -24,11 +25,12 @@ use serde_json::{Value, json};
 use fluxqueue_api::text;
 
 use crate::api_path::{Query, Resource};
-use crate::args::{BundleArgs, Connection};
+use crate::args::{BundleArgs, Connection, Leading};
 use crate::cluster::{Cluster, Selection};
 use crate::console::{Console, said};
 use crate::exit::DONE;
 use crate::leader::Leader;
+use crate::record::Record;
 
 /// The largest bundle in bytes: most mail servers take an attachment of this size.
 const BUNDLE_BYTES_MAX: usize = 20 << 20;
@@ -74,17 +76,26 @@ pub(crate) async fn run(
     ensure!(!file.exists(), "--file: {shown} exists already");
     let mut bundle = Bundle::new(args.anonymous);
     versions(&cluster, &mut bundle).await;
-    objects(&cluster, &args.leading.leader_namespace, &mut bundle).await;
+    objects(&cluster, &args.leading, &mut bundle).await;
     of_leader(&cluster, &args, &mut bundle).await;
     if !args.anonymous {
         logs(&cluster, &args.leading.leader_namespace, &mut bundle).await;
     }
     let index = bundle.index.clone();
     let bytes = bundle.finish()?;
-    std::fs::write(&file, &bytes).with_context(|| format!("writing {shown}"))?;
+    write(&file, &bytes).with_context(|| format!("writing {shown}"))?;
     console.print(&index)?;
     console.print(&format!("{shown}: {} KiB\n", bytes.len().div_ceil(1024)))?;
     Ok(DONE)
+}
+
+/// Writes a file that its user alone may read.
+fn write(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(file)?.write_all(bytes)
 }
 
 async fn versions(cluster: &Cluster, bundle: &mut Bundle) {
@@ -96,10 +107,21 @@ async fn versions(cluster: &Cluster, bundle: &mut Bundle) {
     bundle.add_text("versions.json", Ok(format!("{versions:#}")));
 }
 
+/// Selects the objects of Fluxqueue in its namespace, which others may share with it.
+fn of_fluxqueue(own: &str) -> Selection {
+    let labels = "app.kubernetes.io/name=fluxqueue".to_owned();
+    Selection { namespace: Some(own.to_owned()), labels, ..Selection::default() }
+}
+
 /// Adds objects of the API server.
-async fn objects(cluster: &Cluster, own: &str, bundle: &mut Bundle) {
-    let all = Selection::default();
-    let in_own = Selection { namespace: Some(own.to_owned()), ..Selection::default() };
+async fn objects(cluster: &Cluster, leading: &Leading, bundle: &mut Bundle) {
+    let own = leading.leader_namespace.as_str();
+    let (all, in_own) = (Selection::default(), of_fluxqueue(own));
+    let lease = Selection {
+        namespace: Some(own.to_owned()),
+        fields: format!("metadata.name={}", leading.leader_lease),
+        ..Selection::default()
+    };
     let definitions = Resource {
         kind: "CustomResourceDefinition",
         api_version: "apiextensions.k8s.io/v1",
@@ -107,26 +129,45 @@ async fn objects(cluster: &Cluster, own: &str, bundle: &mut Bundle) {
     };
     let config_maps = Resource { kind: "ConfigMap", api_version: "v1", plural: "configmaps" };
     let nodes = Resource { kind: "Node", api_version: "v1", plural: "nodes" };
-    let parts: [(&str, Resource, &Selection); 8] = [
+    let parts: [(&str, Resource, &Selection); 7] = [
         ("fluxqueues.json", Resource::FLUX_QUEUE, &all),
         ("fluxjobs.json", Resource::FLUX_JOB, &all),
         ("nodes.json", nodes, &all),
         ("own/deployments.json", Resource::DEPLOYMENT, &in_own),
         ("own/pods.json", Resource::POD, &in_own),
-        ("own/leases.json", Resource::LEASE, &in_own),
+        ("own/leases.json", Resource::LEASE, &lease),
         ("own/settings.json", config_maps, &in_own),
-        ("own/events.json", Resource::EVENT, &in_own),
     ];
+    let mut own_names = vec![leading.leader_lease.clone()];
     for (name, resource, selection) in parts {
         let listed = cluster.list(resource, selection, OBJECTS_MAX).await;
+        if let (true, Ok(listed)) = (name.starts_with("own/"), &listed) {
+            own_names.extend(listed.items.iter().map(|raw| Record::read(raw).metadata.name));
+        }
         bundle.add_objects(name, listed.map(|listed| listed.items));
     }
+    let in_namespace = Selection { namespace: Some(own.to_owned()), ..Selection::default() };
+    let events = cluster.list(Resource::EVENT, &in_namespace, OBJECTS_MAX).await;
+    let events = events.map(|listed| {
+        listed.items.into_iter().filter(|event| is_about(event, &own_names)).collect()
+    });
+    bundle.add_objects("own/events.json", events);
     for name in ["fluxjobs", "fluxqueues"] {
         let crd: anyhow::Result<Option<Value>> =
             cluster.get(definitions, None, &format!("{name}.jobs.converged-computing.org")).await;
         let status = crd.map(|crd| crd.map_or(Value::Null, |mut crd| crd["status"].take()));
         bundle.add_value(&format!("definition-{name}.json"), status);
     }
+}
+
+/// True if an Event is about one of these objects, or about one that a Deployment of them made.
+fn is_about(event: &RawValue, names: &[String]) -> bool {
+    let event: Value = serde_json::from_str(event.get()).unwrap_or_default();
+    let about = event.pointer("/involvedObject/name").and_then(Value::as_str).unwrap_or_default();
+    names.iter().any(|name| {
+        let rest = about.strip_prefix(name.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    })
 }
 
 /// Adds the leader's outlook, state, readiness and metrics.
@@ -169,13 +210,12 @@ fn without_labels(metrics: &str) -> String {
 
 /// Adds the logs of Fluxqueue's own pods.
 async fn logs(cluster: &Cluster, own: &str, bundle: &mut Bundle) {
-    let selection = Selection { namespace: Some(own.to_owned()), ..Selection::default() };
-    let listed = match cluster.list(Resource::POD, &selection, LOGS_MAX).await {
+    let listed = match cluster.list(Resource::POD, &of_fluxqueue(own), LOGS_MAX).await {
         Ok(listed) => listed,
         Err(error) => return bundle.left_out("own/logs", &said(&error)),
     };
     for raw in listed.items {
-        let name = crate::record::Record::read(&raw).metadata.name;
+        let name = Record::read(&raw).metadata.name;
         if crate::api_path::check_name(&name).is_err() {
             continue;
         }

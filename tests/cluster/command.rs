@@ -376,6 +376,8 @@ fn the_leader_is_asked_when_a_job_would_start_and_how_full_the_machine_is() {
 }
 
 fn bundled(ns: &Namespace<'_>, with: &dyn Fn(&[&str]) -> Ran) {
+    let stranger = ["create", "configmap", "stranger", "--from-literal=key=of-a-stranger"];
+    ns.plane.kubectl(&[&["-n", "fluxqueue-system"], &stranger[..]].concat());
     for (name, more, is_named) in [("bundle", None, true), ("hidden", Some("--anonymous"), false)] {
         let file = ns.plane.dir.join(format!("{name}.tar.gz"));
         let path = file.display().to_string();
@@ -393,6 +395,7 @@ fn bundled(ns: &Namespace<'_>, with: &dyn Fn(&[&str]) -> Ran) {
         text.push_str(&String::from_utf8_lossy(&tar.stdout));
         assert!(text.contains("FluxJob"), "it has objects");
         assert_eq!(text.contains("\"waits\""), is_named, "{path}");
+        assert!(!text.contains("of-a-stranger"), "it has objects of others in the namespace");
         assert!(!text.contains("managedFields") && !text.contains("eyJ"), "no managers, no tokens");
         let again = with(&args);
         assert!(again.code == 1 && again.err.contains("exists already"), "{}", again.err);

@@ -16,7 +16,7 @@ use crate::args::{CancelArgs, Connection};
 use crate::cluster::Cluster;
 use crate::console::Console;
 use crate::exit::{DONE, FAILED};
-use crate::find::{Found, Pod, find};
+use crate::find::{Found, Pod, Sought, seek};
 use crate::logs::pods_of;
 use crate::record::{Meta, Record};
 
@@ -47,9 +47,17 @@ pub(crate) async fn run(
     console: &mut Console<'_>,
 ) -> anyhow::Result<u8> {
     let cluster = Cluster::connect(connection).await?;
-    let mut doomed = Vec::new();
+    let (mut doomed, mut code) = (Vec::new(), DONE);
     for job in &args.jobs {
-        doomed.extend(of_job(&cluster, job).await?);
+        // A job that is gone, or has ended meanwhile, keeps no other from its end.
+        match of_job(&cluster, job).await {
+            Ok(objects) => doomed.extend(objects),
+            Err(error) if args.jobs.len() > 1 => {
+                console.error(&error);
+                code = FAILED;
+            }
+            Err(error) => return Err(error),
+        }
     }
     doomed.sort();
     doomed.dedup();
@@ -70,7 +78,7 @@ pub(crate) async fn run(
         let what = if is_deleted { "deleted" } else { "was gone already" };
         console.print(&format!("{} {what}\n", object.called()))?;
     }
-    Ok(DONE)
+    Ok(code)
 }
 
 impl Doomed {
@@ -93,9 +101,12 @@ fn listing(doomed: &[Doomed]) -> String {
 
 /// Returns the objects that have to be deleted so that a job ends.
 async fn of_job(cluster: &Cluster, wanted: &str) -> anyhow::Result<Vec<Doomed>> {
-    let record = match find(cluster, wanted).await? {
-        Found::Record(record, _) => record,
-        Found::Pod(pod) => return makers(cluster, "", vec![*pod]).await,
+    let record = match seek(cluster, wanted).await? {
+        Sought::Found(Found::Record(record, _)) => record,
+        Sought::Found(Found::Pod(pod)) => return makers(cluster, "", vec![*pod]).await,
+        Sought::Unseen(job) => {
+            return Ok(vec![of_made("Job", &job.metadata, "not known to Fluxqueue".to_owned())?]);
+        }
     };
     let job = record.shown();
     ensure!(!record.has_ended(), "{job} has ended: kubectl delete removes its objects");

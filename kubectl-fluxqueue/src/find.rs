@@ -10,6 +10,7 @@ use fluxqueue_api::{names, text};
 
 use crate::api_path::Resource;
 use crate::cluster::{Cluster, Selection};
+use crate::events::events_of;
 use crate::record::{Condition, Meta, Record};
 use crate::when_text::lenient;
 
@@ -31,6 +32,55 @@ pub(crate) enum Found {
     Record(Box<Record>, Box<RawValue>),
     /// A lone pod that has no FluxJob.
     Pod(Box<Pod>),
+}
+
+/// The result of a search that also knows Jobs.
+pub(crate) enum Sought {
+    /// A job that Fluxqueue knows.
+    Found(Found),
+    /// A Job without a FluxJob.
+    Unseen(Box<Unseen>),
+}
+
+/// A Job without a FluxJob: it has no pods yet, or none that Fluxqueue places.
+pub(crate) struct Unseen {
+    /// The metadata of the Job.
+    pub metadata: Meta,
+    /// The reason for which it has no pods, from its Events.
+    why: Option<String>,
+}
+
+impl Unseen {
+    /// Says why the Job is not known.
+    pub(crate) fn message(&self) -> String {
+        let (name, namespace) =
+            (text::name(&self.metadata.name), text::name(&self.metadata.namespace));
+        let why = self.why.as_ref().map_or_else(
+            || "Fluxqueue has seen no pod of it that it places".to_owned(),
+            |why| format!("its pods cannot be created: {}", text::message(why)),
+        );
+        format!("job/{name} in namespace {namespace} has no FluxJob: {why}")
+    }
+}
+
+/// The parts of a Job that are read.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct JobObject {
+    metadata: Meta,
+    spec: JobSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct JobSpec {
+    template: Template,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Template {
+    metadata: Meta,
 }
 
 /// The parts of a pod that are read.
@@ -155,12 +205,20 @@ impl Wanted {
 
 /// Finds a job in the namespace. An error contains the name that was searched.
 pub(crate) async fn find(cluster: &Cluster, wanted: &str) -> anyhow::Result<Found> {
+    match seek(cluster, wanted).await? {
+        Sought::Found(found) => Ok(found),
+        Sought::Unseen(job) => bail!("{}", job.message()),
+    }
+}
+
+/// Finds a job in the namespace, also if it is a Job that Fluxqueue does not know.
+pub(crate) async fn seek(cluster: &Cluster, wanted: &str) -> anyhow::Result<Sought> {
     let wanted = Wanted::parse(wanted)?;
     let namespace = Some(cluster.namespace.as_str());
     if wanted.kind.as_deref() != Some("fluxjob") {
         let of_name = of_workload(cluster, &wanted).await?;
         if let Some((record, raw)) = choose(of_name, &wanted)? {
-            return Ok(Found::Record(Box::new(record), raw));
+            return Ok(Sought::Found(Found::Record(Box::new(record), raw)));
         }
     }
     let is_object_name = crate::api_path::check_name(&wanted.name).is_ok();
@@ -168,13 +226,21 @@ pub(crate) async fn find(cluster: &Cluster, wanted: &str) -> anyhow::Result<Foun
         let raw: Option<Box<RawValue>> =
             cluster.get(Resource::FLUX_JOB, namespace, &wanted.name).await?;
         if let Some(raw) = raw {
-            return Ok(Found::Record(Box::new(Record::read(&raw)), raw));
+            return Ok(Sought::Found(Found::Record(Box::new(Record::read(&raw)), raw)));
         }
     }
     if is_object_name && wanted.may_be("pod") {
         let pod: Option<Pod> = cluster.get(Resource::POD, namespace, &wanted.name).await?;
         if let Some(pod) = pod {
-            return of_pod(cluster, pod).await;
+            return of_pod(cluster, pod).await.map(Sought::Found);
+        }
+    }
+    if is_object_name && wanted.may_be("job") {
+        // A user may be allowed to see FluxJobs and no Jobs.
+        let job: Option<JobObject> =
+            cluster.get(Resource::JOB, namespace, &wanted.name).await.unwrap_or_default();
+        if let Some(job) = job {
+            return of_job(cluster, &wanted, job).await;
         }
     }
     bail!(
@@ -253,6 +319,26 @@ fn choose(
         bail!("{} is the name of several jobs: say {}", wanted.shown(), live.join(" or "));
     }
     Ok(found.into_iter().max_by_key(newest))
+}
+
+/// Returns the job that the pods of a Job belong to: that of their group if they name one, as the
+/// tasks of an array do.
+async fn of_job(cluster: &Cluster, wanted: &Wanted, job: JobObject) -> anyhow::Result<Sought> {
+    if let Some(group) = group_of(&job.spec.template.metadata).filter(|name| is_label_value(name)) {
+        let selection = Selection {
+            namespace: Some(cluster.namespace.clone()),
+            labels: format!("{}={group},{}=group", names::WORKLOAD_NAME, names::WORKLOAD_KIND),
+            ..Selection::default()
+        };
+        let found = records(cluster, &selection, |_| true).await?;
+        if let Some((record, raw)) = choose(found, wanted)? {
+            return Ok(Sought::Found(Found::Record(Box::new(record), raw)));
+        }
+    }
+    let events = events_of(cluster, &job.metadata.uid).await.unwrap_or_default();
+    let failed = events.into_iter().rev().find(|event| event.reason == "FailedCreate");
+    let why = failed.map(|event| event.message);
+    Ok(Sought::Unseen(Box::new(Unseen { metadata: job.metadata, why })))
 }
 
 /// Returns the job of a pod.

@@ -19,6 +19,7 @@ mod cancel;
 mod cluster;
 mod completion;
 mod console;
+mod events;
 mod exit;
 mod find;
 mod job_time;

@@ -4,51 +4,19 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde::Deserialize;
 
 use fluxqueue_api::text;
 
-use crate::api_path::Resource;
 use crate::args::{Connection, Format, JobArgs};
-use crate::cluster::{Cluster, Selection};
+use crate::cluster::Cluster;
 use crate::console::{Console, Look, style_of_state};
+use crate::events::{Event, events_of};
 use crate::exit::DONE;
 use crate::find::{Found, Pod, find};
 use crate::output;
 use crate::queue::record_of;
 use crate::record::{Condition, Record};
-use crate::when_text::{clock, clock_and_off, lenient, off, roughly, slurm};
-
-/// Most Events of a FluxJob that are read, and most of the newest that are shown.
-const EVENTS_MAX: usize = 250;
-const EVENTS_SHOWN: usize = 10;
-
-/// An Event.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Event {
-    #[serde(rename = "eventTime", deserialize_with = "lenient")]
-    made_at: Option<Timestamp>,
-    #[serde(deserialize_with = "lenient")]
-    last_timestamp: Option<Timestamp>,
-    series: Option<Series>,
-    reason: String,
-    message: String,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Series {
-    #[serde(deserialize_with = "lenient")]
-    last_observed_time: Option<Timestamp>,
-}
-
-impl Event {
-    fn time(&self) -> Option<Timestamp> {
-        let last = self.series.as_ref().and_then(|series| series.last_observed_time);
-        last.or(self.last_timestamp).or(self.made_at)
-    }
-}
+use crate::when_text::{clock, clock_and_off, off, roughly, slurm};
 
 /// Shows everything known about a job.
 pub(crate) async fn show(
@@ -75,7 +43,7 @@ pub(crate) async fn show(
             record_of(*pod)
         }
     };
-    let events = events_of(&cluster, &record).await;
+    let events = events_of(&cluster, &record.metadata.uid).await;
     let text = all_of(&record, now, &console.look);
     console.print(&text)?;
     match events {
@@ -86,21 +54,6 @@ pub(crate) async fn show(
         }
     }
     Ok(DONE)
-}
-
-async fn events_of(cluster: &Cluster, record: &Record) -> anyhow::Result<Vec<Event>> {
-    let uid = &record.metadata.uid;
-    anyhow::ensure!(crate::find::is_label_value(uid), "the uid is none");
-    let selection = Selection {
-        namespace: Some(cluster.namespace.clone()),
-        fields: format!("involvedObject.uid={uid}"),
-        ..Selection::default()
-    };
-    let listed = cluster.list(Resource::EVENT, &selection, EVENTS_MAX).await?;
-    let mut events: Vec<Event> =
-        listed.items.iter().filter_map(|raw| serde_json::from_str(raw.get()).ok()).collect();
-    events.sort_by_key(Event::time);
-    Ok(events.split_off(events.len().saturating_sub(EVENTS_SHOWN)))
 }
 
 /// Returns everything about a job, in lines of a name and a value.
@@ -527,7 +480,8 @@ Warnings:
         assert_eq!(why, "job/solve has ended 4 min ago: Completed\n");
         let all = all_of(&ended, now(), &Look::plain());
         assert!(all.contains("Size:         2 pods\n"), "{all}");
-        let event = Event { reason: "Succeeded".to_owned(), ..Event::default() };
+        let event: Event =
+            serde_json::from_value(json!({ "reason": "Succeeded" })).expect("an Event");
         assert_eq!(event_lines(&[event], now(), &TimeZone::UTC), "Events:\n  -  Succeeded\n");
     }
 

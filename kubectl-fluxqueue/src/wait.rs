@@ -16,7 +16,7 @@ use crate::args::{Connection, WaitArgs, WaitFor};
 use crate::cluster::Cluster;
 use crate::console::{Console, said};
 use crate::exit::{DONE, JOB_FAILED, TIME_IS_UP};
-use crate::find::{Found, Pod, find};
+use crate::find::{Found, Pod, Sought, find, seek};
 use crate::queue::{record_of, start};
 use crate::record::Record;
 
@@ -26,6 +26,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// How many looks in a row may fail: an API server that is down for a minute ends no wait.
 const FAILURES_MAX: u32 = 12;
+
+/// How long a Job may exist without a FluxJob: a job that was just submitted is not seen at once.
+const UNSEEN_MAX: Duration = Duration::from_secs(30);
 
 /// The result of one look at a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +48,21 @@ pub(crate) async fn run(
     console: &mut Console<'_>,
 ) -> anyhow::Result<u8> {
     let cluster = Cluster::connect(connection).await?;
-    let found = find(&cluster, &args.job).await?;
+    let from = Instant::now();
+    let found = loop {
+        match seek(&cluster, &args.job).await? {
+            Sought::Found(found) => break found,
+            Sought::Unseen(job) if from.elapsed() >= UNSEEN_MAX => bail!("{}", job.message()),
+            Sought::Unseen(job) => {
+                let limit = args.timeout.map(Duration::from_secs);
+                if limit.is_some_and(|limit| from.elapsed() >= limit) {
+                    console.note(&format!("the time is up: {}", job.message()));
+                    return Ok(TIME_IS_UP);
+                }
+                tokio::time::sleep(PAUSE_FIRST).await;
+            }
+        }
+    };
     wait(&cluster, found, &args, console).await
 }
 

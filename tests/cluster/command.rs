@@ -296,11 +296,36 @@ fn scripts_arrays_and_commands_are_submitted() {
     let name =
         done(&ns, &["submit", "-n", "3", "--image", "busybox", "-o", "name", "--", "sleep", "0.1"]);
     assert!(name.starts_with("job.batch/sleep-"), "{name}");
+    // Fluxqueue need not have seen the job yet, and tasks of an array are found by their Job.
+    let array = ["submit", "-a", "0-1", "--image", "busybox", "-o", "name", "--", "sleep", "0.1"];
+    for name in [name, done(&ns, &array)] {
+        let ran = command(&ns, &["wait", name.trim()]);
+        assert_eq!(ran.code, 0, "{name}: {}{}", ran.out, ran.err);
+    }
+    unseen(&ns);
 
     let refused = failed(&ns, &["submit", "--image", "busybox", "-p", "no queue", "--", "true"]);
     let text = r#"--partition: "no queue" is not the name of a queue"#;
     assert!(refused.contains(text), "{refused}");
     assert_eq!(command(&ns, &["submit", "--", "true"]).code, 1);
+}
+
+/// A Job without pods is explained, and can be deleted beside one that is gone.
+fn unseen(ns: &Namespace<'_>) {
+    let class = ["submit", "--priority-class", "nosuch", "--image", "i", "-o", "name", "--", "a"];
+    let name = done(ns, &class);
+    let name = name.trim();
+    let why = until("the reason", || {
+        let why = failed(ns, &["why", name]);
+        why.contains("its pods cannot be created").then_some(why)
+    });
+    assert!(why.contains("no PriorityClass with name nosuch"), "{why}");
+    let ran = command(ns, &["wait", name, "--timeout", "1s"]);
+    assert_eq!((ran.code, ran.err.contains("the time is up")), (4, true), "{}", ran.err);
+    let ran = command(ns, &["cancel", "--yes", "job/gone", name]);
+    let deleted = format!("{} deleted\n", name.replace("job.batch", "job"));
+    assert_eq!((ran.code, ran.out), (1, deleted), "{}", ran.err);
+    assert!(ran.err.contains("job/gone in namespace"), "{}", ran.err);
 }
 
 #[test]

@@ -103,7 +103,7 @@ pub(crate) async fn move_to(
 ) -> anyhow::Result<u8> {
     let cluster = Cluster::connect(connection).await?;
     if let Some(queue) = &args.queue {
-        queue_exists(&cluster, queue, console).await?;
+        queue_exists(&cluster, ("--queue", queue), console).await?;
     }
     let wish = json!({ "queueName": args.queue });
     let record = change(&cluster, &args.job, |record| {
@@ -126,12 +126,12 @@ pub(crate) async fn move_to(
 /// Returns an error that names the queues, if there is none of this name. A user without permission
 /// to read queues gets a note, and the queue is taken on trust: Fluxqueue refuses the job if it
 /// does not exist.
-async fn queue_exists(
+pub(crate) async fn queue_exists(
     cluster: &Cluster,
-    queue: &str,
+    (option, queue): (&'static str, &str),
     console: &mut Console<'_>,
 ) -> anyhow::Result<()> {
-    check_name(queue).context("--queue")?;
+    check_name(queue).context(option)?;
     let found: anyhow::Result<Option<Value>> = cluster.get(Resource::FLUX_QUEUE, None, queue).await;
     match found {
         Err(error) => {
@@ -152,7 +152,7 @@ async fn queue_exists(
     names.push(QUEUE_DEFAULT.to_owned());
     names.sort();
     names.dedup();
-    bail!("--queue: there is no fluxqueue {queue}; there are {}", names.join(", "))
+    bail!("{option}: there is no fluxqueue {queue}; there are {}", names.join(", "))
 }
 
 /// Changes how long a job may run.
@@ -170,7 +170,7 @@ pub(crate) async fn walltime(
     .await?;
     let to = match seconds {
         Some(seconds) => format!("may run for {}", slurm(seconds)),
-        None => "may run for as long as it says itself".to_owned(),
+        None => "may run for the time that it states itself".to_owned(),
     };
     console
         .print(&format!("{} {to}; Fluxqueue plans with that, and ends no job\n", record.shown()))?;

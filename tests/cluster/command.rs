@@ -307,6 +307,8 @@ fn scripts_arrays_and_commands_are_submitted() {
     let refused = failed(&ns, &["submit", "--image", "busybox", "-p", "no queue", "--", "true"]);
     let text = r#"--partition: "no queue" is not the name of a queue"#;
     assert!(refused.contains(text), "{refused}");
+    let refused = failed(&ns, &["submit", "--image", "busybox", "-p", "nosuch", "--", "true"]);
+    assert!(refused.contains("--partition") && refused.contains("nosuch"), "{refused}");
     assert_eq!(command(&ns, &["submit", "--", "true"]).code, 1);
 }
 

@@ -16,7 +16,7 @@ use anyhow::{Context as _, bail, ensure};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args as _, FromArgMatches as _};
 
-use fluxqueue_api::text;
+use fluxqueue_api::{names, text};
 
 use crate::api_path::Resource;
 use crate::args::{Connection, Format, SubmitArgs, WaitArgs, WaitFor};
@@ -24,6 +24,7 @@ use crate::cluster::Cluster;
 use crate::console::Console;
 use crate::exit::DONE;
 use crate::find::find;
+use crate::wish::queue_exists;
 use crate::{output, wait};
 
 use options::Options;
@@ -51,6 +52,10 @@ pub(crate) async fn run(
         return Ok(DONE);
     }
     let cluster = Cluster::connect(connection).await?;
+    let labels = &job["spec"]["template"]["metadata"]["labels"];
+    if let Some(queue) = labels[names::QUEUE_NAME].as_str() {
+        queue_exists(&cluster, ("--partition", queue), console).await?;
+    }
     let created = cluster.create(Resource::JOB, Some(&cluster.namespace), &job, false).await?;
     let name = created.pointer("/metadata/name").and_then(serde_json::Value::as_str);
     let name = name.context("the API server names no Job")?.to_owned();

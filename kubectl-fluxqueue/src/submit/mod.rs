@@ -98,6 +98,7 @@ fn job_of(
         (Some(path), _) => {
             let text = read(path, console)?;
             let label = if path == "-" { "stdin" } else { path };
+            script::check(&text).with_context(|| label.to_owned())?;
             let read = script::options(&text).with_context(|| label.to_owned())?;
             let options = merged(&read.words).with_context(|| label.to_owned())?;
             let script = Script::read(&text).with_context(|| label.to_owned())?;
@@ -283,6 +284,20 @@ mod tests {
         assert!(error(script).starts_with("stdin: line 3: --begin"), "{}", error(script));
         let script = "#!/bin/sh\n#SBATCH --colour=red\n";
         assert!(error(script).contains("line 2: --colour is no option"), "{}", error(script));
+    }
+
+    #[test]
+    fn a_script_that_no_interpreter_reads_right_is_refused() {
+        for (script, said) in [
+            ("#!/bin/sh\r\ntrue\r\n", "stdin: line 1: it ends with CR LF"),
+            ("#!/bin/sh\ntrue\r\n", "stdin: line 2: it ends with CR LF"),
+            ("\u{feff}#!/bin/sh\ntrue\n", "stdin: line 1: the script begins with a byte order"),
+            ("#!/bin/sh\na\0b\n", "stdin: line 2: it has a NUL byte"),
+        ] {
+            let error = submitted(&["-", "--image", "i"], script).unwrap_err();
+            let error = crate::console::said(&error);
+            assert!(error.starts_with(said), "{error}");
+        }
     }
 
     #[test]

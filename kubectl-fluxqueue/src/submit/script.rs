@@ -235,6 +235,23 @@ fn read_words(words: Vec<String>, line: usize, read: &mut Read) -> anyhow::Resul
     Ok(())
 }
 
+/// Refuses a script that an interpreter would misread in the container: with the line ends of
+/// Windows, a byte order mark or a NUL.
+pub(super) fn check(text: &str) -> anyhow::Result<()> {
+    ensure!(
+        !text.starts_with('\u{feff}'),
+        "line 1: the script begins with a byte order mark: save it as UTF-8 without one"
+    );
+    for (number, line) in (1..).zip(text.split('\n')) {
+        ensure!(
+            !line.ends_with('\r'),
+            "line {number}: it ends with CR LF, as lines do on Windows: dos2unix makes LF of that"
+        );
+        ensure!(!line.contains('\0'), "line {number}: it has a NUL byte, so this is no script");
+    }
+    Ok(())
+}
+
 impl Script {
     /// Reads the interpreter of a script from its first line.
     pub(super) fn read(text: &str) -> anyhow::Result<Self> {

@@ -13,6 +13,12 @@ fn values_that_make_no_sense_are_refused() {
         ("scheduler: {replica: 2}", "replica"),
         ("scheduler: {replicas: 0}", "/scheduler/replicas"),
         ("scheduler: {replicas: '2'}", "/scheduler/replicas"),
+        // The API server would make another number of it.
+        ("scheduler: {replicas: 99999999999}", "/scheduler/replicas"),
+        ("webhook: {replicas: 101}", "/webhook/replicas"),
+        ("settings: {queueDepth: 99999999999999999999}", "/settings/queueDepth"),
+        ("settings: {gangStartTimeout: 99999999999999}", "/settings/gangStartTimeout"),
+        ("podDisruptionBudget: {maxUnavailable: 500%}", "/podDisruptionBudget/maxUnavailable"),
         ("scheduler: {extraArgs: [log-level=debug]}", "/scheduler/extraArgs/0"),
         ("webhook: {enabled: 'yes'}", "/webhook/enabled"),
         (

@@ -1,6 +1,6 @@
 //! The agenda: the consequences of decisions, until the cycle comes to them.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fluxqueue_api::{EventReason, text};
@@ -8,6 +8,7 @@ use fluxqueue_api::{EventReason, text};
 use crate::action::{ActionKind, Note};
 use crate::action::{EventKind, Subject};
 use crate::in_flight::Actions;
+use crate::outbox::Outbox;
 use crate::sound::{Contradiction, Interruption, Sound};
 use crate::telling::lost::Lost;
 use crate::telling::report::{Attempts, Gauges};
@@ -37,9 +38,7 @@ pub(crate) struct Agenda {
     pub touched: BTreeSet<JobId>,
     /// The jobs that may need a write of their record.
     pub dirty: BTreeSet<JobId>,
-    /// The pods with a slot and a Binding that may leave, in the order of the decisions. A pod may
-    /// be in it more than once, or have lost its slot: its stage decides.
-    pub outbox: VecDeque<Uid>,
+    pub outbox: Outbox,
     pub timers: Timers,
     pub actions: Actions,
     /// True if the queue has changed in a way that may let other requests start.

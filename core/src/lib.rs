@@ -11,7 +11,8 @@
 //!   that wait by the labels of their pods
 //! - `records`: FluxJobs as last seen, and the promises in them
 //! - `occupancy`: pods of other schedulers, pods by node, and nodes in doubt
-//! - `agenda`: the work to be done next; `timers`, when; `sound`, how work on a job or pod ended
+//! - `agenda`: the work to be done next; `timers`, when; `outbox`, the Bindings that may leave;
+//!   `sound`, how work on a job or pod ended
 //!
 //! Parts, in the order in which they may call each other (`parts`): each is a folder.
 //! - `sight`: questions that most parts ask
@@ -56,6 +57,7 @@ mod members;
 mod nodes;
 mod notices;
 mod occupancy;
+mod outbox;
 mod parts;
 mod promise_keeping;
 mod queueing;

@@ -21,15 +21,11 @@ use fluxqueue_workload::Uid;
 impl Binding<'_> {
     /// Begins a gang: before its first Binding leaves, all its members are checked together against
     /// everything received so far. If all fit, the gang begins; if one does not, none is sent.
-    /// False if the gang has to wait; true if it has begun, or has lost its placement.
-    pub(crate) fn begin(&mut self, id: JobId) -> Sound<bool> {
+    pub(crate) fn begin(&mut self, id: JobId) -> Sound {
         let checked = match self.may_begin(id)? {
             Begin::Now(pods) => pods,
-            Begin::Later => return Ok(false),
-            Begin::Not(why) => {
-                self.slots().withdraw(id, &why, Setback::LostRace)?;
-                return Ok(true);
-            }
+            Begin::Later => return Ok(()),
+            Begin::Not(why) => return self.slots().withdraw(id, &why, Setback::LostRace),
         };
         let job = self.jobs.all.known_mut(&id)?;
         job.life = Lifecycle::Starting { since: self.clock.now };
@@ -40,11 +36,9 @@ impl Binding<'_> {
         self.planner.promises.forget_patience(id);
         self.slots().let_others_come_after(&PendingRequest::Start(id));
         self.jobs.note_life(id);
-        for uid in checked.into_iter().rev() {
-            self.agenda.outbox.push_front(uid);
-        }
+        self.agenda.outbox.put_first(checked);
         self.agenda.touched.insert(id);
-        Ok(true)
+        Ok(())
     }
 
     fn may_begin(&mut self, id: JobId) -> Sound<Begin> {

@@ -5,7 +5,6 @@
 //! a lost answer is sent again to the same node: the uid makes that safe, and 409 then means
 //! success.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fluxqueue_api::{EventReason, names};
@@ -20,6 +19,7 @@ use crate::jobs::lifecycle::Lifecycle;
 use crate::jobs::member::{FailedWrites, Member};
 use crate::jobs::setbacks::{FirstPause, Setback, Setbacks};
 use crate::jobs::stage::{Cause, Sending};
+use crate::outbox::Turn;
 use crate::parts::Binding;
 use crate::sound::{Lookup, Sound};
 use crate::telling::outside::Outside;
@@ -41,11 +41,9 @@ const RETRY: Backoff = Backoff { min_millis: 200, max_millis: 30_000 };
 /// How long, in milliseconds, a Binding with a lost answer may take to show in the watch.
 const DOUBT_MILLIS: i64 = 10_000;
 
-/// The pods and gangs that a round of Bindings has checked, and not sent.
+/// The pods that a round of Bindings has checked, and not sent.
 #[derive(Debug, Default)]
 struct Checked {
-    /// Gangs that cannot begin yet.
-    waiting: BTreeSet<JobId>,
     /// Pods that do not fit where they have their slots.
     misfits: Vec<Uid>,
     /// Pods of which the writes failed too often, with the last error.
@@ -58,10 +56,13 @@ impl Binding<'_> {
         self.record_order().rest_on_what_was_promised();
         let mut checked = Checked::default();
         while self.agenda.actions.bindings_in_flight() < BINDINGS_MAX
-            && let Some(uid) = self.agenda.outbox.pop_front()
+            && let Some(turn) = self.agenda.outbox.next()
         {
-            let dispatched = self.dispatch_pod(uid, &mut checked);
-            self.agenda.heed(dispatched);
+            let taken = match turn {
+                Turn::Gang(id) => self.dispatch_gang(id),
+                Turn::Pod(uid) => self.dispatch_pod(uid, &mut checked),
+            };
+            self.agenda.heed(taken);
         }
         for uid in checked.misfits {
             // Slots are given back after all pods were checked: the room is for the next pass.
@@ -72,6 +73,25 @@ impl Binding<'_> {
             let given_back = self.give_slot_back(&uid, &error);
             self.agenda.heed(given_back);
         }
+    }
+
+    /// Lets a gang begin, if it may: its pods have the next turns.
+    fn dispatch_gang(&mut self, id: JobId) -> Sound {
+        let job = self.jobs.all.current(&id)?;
+        if self.records.on_record.rests(id) {
+            // The gang comes again when the records that it depends on are written.
+            return Ok(());
+        }
+        if job.start.refusal.is_some() {
+            return self.settle_refusal(id);
+        }
+        if job.life == Lifecycle::Placed {
+            return self.begin(id);
+        }
+        // A pod of it has been seen on a node since its turn was noted: the others follow.
+        let unsent = self.jobs.unsent(job);
+        self.agenda.outbox.put_first(unsent);
+        Ok(())
     }
 
     /// Sends the Binding of a pod that is in the outbox, if it may leave.
@@ -89,11 +109,7 @@ impl Binding<'_> {
             return self.settle_refusal(member.job);
         }
         if job.life == Lifecycle::Placed {
-            let id = job.id;
-            // One check is enough: any pod of the gang leads to a check of all its pods.
-            if !checked.waiting.contains(&id) && !self.begin(id)? {
-                checked.waiting.insert(id);
-            }
+            // The gang was placed again since, and has a turn of its own.
             return Ok(());
         }
         if member.leaves_from() > self.clock.now {
@@ -248,7 +264,7 @@ impl Binding<'_> {
         match outcome {
             WriteOutcome::Written(_) | WriteOutcome::Exists => {
                 member.stage.send_by(Sending::Due);
-                self.agenda.outbox.push_back(uid.clone());
+                self.agenda.outbox.add(self.jobs, uid);
             }
             WriteOutcome::Gone => {
                 member.deletion_observed = true;

@@ -229,7 +229,7 @@ impl Binding<'_> {
                 be given its volume; it is tried again");
             self.agenda.timers.wake(Timer::Pod(uid.clone()), member.retry_at);
         }
-        self.agenda.outbox.push_back(uid.clone());
+        self.agenda.outbox.add(self.jobs, uid);
         Ok(())
     }
 

@@ -329,7 +329,7 @@ impl Core {
                 if member.stage.is_waiting() {
                     self.agenda.queue_changed = true;
                 }
-                self.agenda.outbox.push_back(uid);
+                self.agenda.outbox.add(&self.jobs, &uid);
             }
             Timer::AwaitingPod(uid) => self.recovery().stop_awaiting_owner(&uid)?,
             Timer::Untold(uid) => self.telling().report_again(&uid)?,

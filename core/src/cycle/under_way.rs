@@ -131,7 +131,7 @@ impl Core {
         self.binding().dispatch();
         self.recording().write_records();
         let left = std::mem::replace(&mut self.agenda.outbox, outbox);
-        self.agenda.outbox.extend(left);
+        self.agenda.outbox.append(left);
         self.agenda.dirty.extend(dirty);
         !begun.is_empty()
     }

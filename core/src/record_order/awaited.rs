@@ -113,7 +113,9 @@ impl RecordOrder<'_> {
         let assigned =
             self.jobs.live_members(job).into_iter().filter(|member| member.stage.is_assigned());
         let assigned: Vec<Uid> = assigned.map(|member| member.pod.id.uid.clone()).collect();
-        self.agenda.outbox.extend(assigned);
+        for uid in assigned {
+            self.agenda.outbox.add(self.jobs, &uid);
+        }
         Ok(())
     }
 }

@@ -322,6 +322,8 @@ fn pods_that_ask_for_more_than_their_template_wait_first_at_their_jobs_place() {
     world.settle();
     assert!(world.is_released("j"));
     let queued_at = world.record("j").status.as_ref().and_then(|status| status.queued_at.clone());
+    // Of two that come at the same moment, the name decides.
+    world.pass_seconds(1);
     world.submit(pod("behind", 5));
     world.settle();
     world.pass_seconds(1);

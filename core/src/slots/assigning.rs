@@ -35,11 +35,9 @@ impl Slots<'_> {
         let job = self.jobs.all.known(&id)?;
         choose_volumes(&mut self.planner.cluster, job, &pod, &node);
         self.note_volumes(uid);
-        // A pod on a seat that is not acknowledged is skipped when its turn comes, and comes again
-        // with the acknowledgement.
-        self.agenda.outbox.push_back(uid.clone());
         let job = self.jobs.all.known_mut(&id)?;
         if !job.writes_ahead() {
+            self.agenda.outbox.add(self.jobs, uid);
             return Ok(());
         }
         let (at, pod_set) = match seating {
@@ -54,7 +52,12 @@ impl Slots<'_> {
         if job.start.seats.version() != before {
             job.start.seats.placed_by(Some(self.records.epoch));
         }
+        // Otherwise the acknowledgement of its seat sends it.
+        let may_leave = job.start.seats.may_leave(at);
         self.jobs.members.known_mut(uid)?.seat = Some(at);
+        if may_leave {
+            self.agenda.outbox.add(self.jobs, uid);
+        }
         Ok(())
     }
 

@@ -17,8 +17,7 @@ impl Slots<'_> {
                 Some(member) if member.stage.is_waiting() => {
                     self.agenda.touched.insert(member.job);
                 }
-                Some(member) if member.stage.is_assigned() => self.agenda.outbox.push_back(uid),
-                _ => {}
+                _ => self.agenda.outbox.add(self.jobs, &uid),
             }
         }
     }

@@ -52,7 +52,9 @@ impl Slots<'_> {
             // checked again.
             let job = self.jobs.all.known_mut(&id)?;
             job.life = Lifecycle::Placed;
-            self.agenda.outbox.extend(unsent);
+            for uid in unsent {
+                self.agenda.outbox.add(self.jobs, &uid);
+            }
             // Its PodGroup may ask for more by now.
             self.agenda.touched.insert(id);
         } else if life != Lifecycle::Placed {

@@ -300,6 +300,20 @@ async fn records(
     Ok(read.filter(|(record, _)| is_meant(record)).collect())
 }
 
+/// Returns the FluxJobs with these labels.
+async fn with_labels(
+    cluster: &Cluster,
+    labels: String,
+) -> anyhow::Result<Vec<(Record, Box<RawValue>)>> {
+    let namespace = Some(cluster.namespace.clone());
+    records(cluster, &Selection { namespace, labels, ..Selection::default() }, |_| true).await
+}
+
+/// Returns the labels of the FluxJob of a workload of this kind and name.
+fn labels_of(kind: &str, name: &str) -> String {
+    format!("{}={name},{}={kind}", names::WORKLOAD_NAME, names::WORKLOAD_KIND)
+}
+
 /// Chooses the FluxJob that is meant: one that has not ended, else the one that was made last.
 fn choose(
     found: Vec<(Record, Box<RawValue>)>,
@@ -325,12 +339,7 @@ fn choose(
 /// tasks of an array do.
 async fn of_job(cluster: &Cluster, wanted: &Wanted, job: JobObject) -> anyhow::Result<Sought> {
     if let Some(group) = group_of(&job.spec.template.metadata).filter(|name| is_label_value(name)) {
-        let selection = Selection {
-            namespace: Some(cluster.namespace.clone()),
-            labels: format!("{}={group},{}=group", names::WORKLOAD_NAME, names::WORKLOAD_KIND),
-            ..Selection::default()
-        };
-        let found = records(cluster, &selection, |_| true).await?;
+        let found = with_labels(cluster, labels_of("group", group)).await?;
         if let Some((record, raw)) = choose(found, wanted)? {
             return Ok(Sought::Found(Found::Record(Box::new(record), raw)));
         }
@@ -343,17 +352,14 @@ async fn of_job(cluster: &Cluster, wanted: &Wanted, job: JobObject) -> anyhow::R
 
 /// Returns the job of a pod.
 async fn of_pod(cluster: &Cluster, pod: Pod) -> anyhow::Result<Found> {
-    let mut selection =
-        Selection { namespace: Some(cluster.namespace.clone()), ..Selection::default() };
-    if let Some(group) = group_of(&pod.metadata).filter(|group| is_label_value(group)) {
-        selection.labels =
-            format!("{}={group},{}=group", names::WORKLOAD_NAME, names::WORKLOAD_KIND);
+    let labels = if let Some(group) = group_of(&pod.metadata).filter(|it| is_label_value(it)) {
+        labels_of("group", group)
     } else if let Some(uid) = maker_of(cluster, &pod).await? {
-        selection.labels = format!("{}={uid}", names::WORKLOAD_UID);
+        format!("{}={uid}", names::WORKLOAD_UID)
     } else {
         return Ok(Found::Pod(Box::new(pod)));
-    }
-    let found = records(cluster, &selection, |_| true).await?;
+    };
+    let found = with_labels(cluster, labels).await?;
     let wanted = Wanted { kind: None, name: pod.metadata.name.clone() };
     let of_group = match choose(found, &wanted)? {
         None => of_pod_group(cluster, &pod).await?,
@@ -374,12 +380,7 @@ async fn of_pod_group(
     if !is_label_value(group) {
         return Ok(None);
     }
-    let selection = Selection {
-        namespace: Some(cluster.namespace.clone()),
-        labels: format!("{}={group},{}=podgroup", names::WORKLOAD_NAME, names::WORKLOAD_KIND),
-        ..Selection::default()
-    };
-    let found = records(cluster, &selection, |_| true).await?;
+    let found = with_labels(cluster, labels_of("podgroup", group)).await?;
     choose(found, &Wanted { kind: None, name: pod.metadata.name.clone() })
 }
 

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use fluxqueue_api::text;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -48,26 +48,49 @@ pub(crate) async fn run(
     console: &mut Console<'_>,
 ) -> anyhow::Result<u8> {
     let cluster = Cluster::connect(connection).await?;
-    let from = Instant::now();
+    appear_and_end(&cluster, &args, false, console).await
+}
+
+/// Waits for a job that was created a moment ago.
+pub(crate) async fn wait_for_new(
+    cluster: &Cluster,
+    args: &WaitArgs,
+    console: &mut Console<'_>,
+) -> anyhow::Result<u8> {
+    appear_and_end(cluster, args, true, console).await
+}
+
+/// Waits until a job has a FluxJob, for a bounded time, and then for the job. An error ends the
+/// first wait, unless the job is known to exist.
+async fn appear_and_end(
+    cluster: &Cluster,
+    args: &WaitArgs,
+    exists: bool,
+    console: &mut Console<'_>,
+) -> anyhow::Result<u8> {
+    let (from, limit) = (Instant::now(), args.timeout.map(Duration::from_secs));
     let found = loop {
-        match seek(&cluster, &args.job).await? {
-            Sought::Found(found) => break found,
-            Sought::Unseen(job) if from.elapsed() >= UNSEEN_MAX => bail!("{}", job.message()),
-            Sought::Unseen(job) => {
-                let limit = args.timeout.map(Duration::from_secs);
-                if limit.is_some_and(|limit| from.elapsed() >= limit) {
-                    console.note(&format!("the time is up: {}", job.message()));
-                    return Ok(TIME_IS_UP);
-                }
-                tokio::time::sleep(PAUSE_FIRST).await;
-            }
+        let why = match seek(cluster, &args.job).await {
+            Ok(Sought::Found(found)) => break found,
+            Ok(Sought::Unseen(job)) => anyhow!("{}", job.message()),
+            Err(error) if exists => error,
+            Err(error) => return Err(error),
+        };
+        if from.elapsed() >= UNSEEN_MAX {
+            let question = "Fluxqueue has not seen the job yet: does it run?";
+            return Err(if exists { why.context(question) } else { why });
         }
+        if limit.is_some_and(|limit| from.elapsed() >= limit) {
+            console.note(&format!("the time is up: {}", said(&why)));
+            return Ok(TIME_IS_UP);
+        }
+        tokio::time::sleep(PAUSE_FIRST).await;
     };
-    wait(&cluster, found, &args, console).await
+    wait(cluster, found, args, console).await
 }
 
 /// Waits for a job that was found, and prints its state whenever that changes.
-pub(crate) async fn wait(
+async fn wait(
     cluster: &Cluster,
     mut found: Found,
     args: &WaitArgs,

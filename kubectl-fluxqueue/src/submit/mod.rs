@@ -23,7 +23,6 @@ use crate::args::{Connection, Format, SubmitArgs, WaitArgs, WaitFor};
 use crate::cluster::Cluster;
 use crate::console::Console;
 use crate::exit::DONE;
-use crate::find::find;
 use crate::wish::queue_exists;
 use crate::{output, wait};
 
@@ -33,9 +32,6 @@ use script::{Runs, Script};
 
 /// The largest script in bytes: Linux takes 128 KiB in one argument of a program.
 const SCRIPT_BYTES_MAX: u64 = 120 << 10;
-
-/// The time within which the FluxJob of a Job that was just created has to appear.
-const FLUX_JOB_WITHIN: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Submits a job.
 pub(crate) async fn run(
@@ -68,17 +64,7 @@ pub(crate) async fn run(
     }
     console.flush()?;
     let args = WaitArgs { job: name, until: WaitFor::Ended, timeout: None };
-    let from = std::time::Instant::now();
-    let found = loop {
-        match find(&cluster, &args.job).await {
-            Ok(found) => break found,
-            Err(error) if from.elapsed() > FLUX_JOB_WITHIN => {
-                return Err(error.context("Fluxqueue has not seen the job yet: does it run?"));
-            }
-            Err(_) => tokio::time::sleep(std::time::Duration::from_millis(500)).await,
-        }
-    };
-    wait::wait(&cluster, found, &args, console).await
+    wait::wait_for_new(&cluster, &args, console).await
 }
 
 fn shown(job: &serde_json::Value, format: Option<Format>) -> anyhow::Result<String> {

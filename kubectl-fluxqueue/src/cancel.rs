@@ -15,10 +15,11 @@ use crate::api_path::Resource;
 use crate::args::{CancelArgs, Connection};
 use crate::cluster::Cluster;
 use crate::console::Console;
-use crate::exit::{DONE, FAILED};
+use crate::exit::FAILED;
 use crate::find::{Found, Pod, Sought, seek};
 use crate::logs::pods_of;
 use crate::record::{Meta, Record};
+use crate::wish::each;
 
 /// Most objects that one call deletes: more is a mistake, or the work of a selector.
 const OBJECTS_MAX: usize = 1_000;
@@ -47,17 +48,14 @@ pub(crate) async fn run(
     console: &mut Console<'_>,
 ) -> anyhow::Result<u8> {
     let cluster = Cluster::connect(connection).await?;
-    let (mut doomed, mut code) = (Vec::new(), DONE);
-    for job in &args.jobs {
-        // A job that is gone, or has ended meanwhile, keeps no other from its end.
-        match of_job(&cluster, job).await {
-            Ok(objects) => doomed.extend(objects),
-            Err(error) if args.jobs.len() > 1 => {
-                console.error(&error);
-                code = FAILED;
-            }
-            Err(error) => return Err(error),
-        }
+    let mut doomed = Vec::new();
+    let code = each(&args.jobs, console, async |job, _| {
+        doomed.extend(of_job(&cluster, job).await?);
+        Ok(())
+    })
+    .await?;
+    if code == FAILED && doomed.is_empty() {
+        return Ok(code);
     }
     doomed.sort();
     doomed.dedup();

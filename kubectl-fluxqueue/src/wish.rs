@@ -178,7 +178,7 @@ pub(crate) async fn walltime(
 }
 
 /// Applies an action to each of several jobs; a failure does not keep the other jobs from it.
-async fn each(
+pub(crate) async fn each(
     jobs: &[String],
     console: &mut Console<'_>,
     mut act: impl AsyncFnMut(&str, &mut Console<'_>) -> anyhow::Result<()>,

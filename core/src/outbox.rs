@@ -9,7 +9,7 @@ use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::Uid;
 
 /// The turn of a gang or of a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Turn {
     /// No Binding of the gang has left: its pods are checked together.
     Gang(JobId),

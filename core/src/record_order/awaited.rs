@@ -10,7 +10,7 @@ use crate::records::awaited::WAIT_MILLIS;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
 use fluxqueue_planner::queue::JobId;
-use fluxqueue_workload::{ObjectRef, Uid};
+use fluxqueue_workload::ObjectRef;
 
 impl RecordOrder<'_> {
     /// Lets the jobs go on that have waited for a record for long enough.
@@ -110,11 +110,8 @@ impl RecordOrder<'_> {
     /// Releases the pods of an acknowledged placement.
     pub(crate) fn release(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.current(&id)?;
-        let assigned =
-            self.jobs.live_members(job).into_iter().filter(|member| member.stage.is_assigned());
-        let assigned: Vec<Uid> = assigned.map(|member| member.pod.id.uid.clone()).collect();
-        for uid in assigned {
-            self.agenda.outbox.add(self.jobs, &uid);
+        for member in self.jobs.live_members(job) {
+            self.agenda.outbox.add(self.jobs, &member.pod.id.uid);
         }
         Ok(())
     }

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use anyhow::ensure;
+use anyhow::{anyhow, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::exit::usage;
 use crate::submit::options::Options;
 
 /// The longest reason of a hold or a pause, in characters: the API server takes no more of a hold,
@@ -442,7 +443,7 @@ pub(crate) enum Shell {
 pub(crate) fn check_reason(reason: &str) -> anyhow::Result<()> {
     ensure!(
         reason.chars().count() <= REASON_CHARS_MAX,
-        "--reason: has more than {REASON_CHARS_MAX} characters"
+        usage(anyhow!("--reason: has more than {REASON_CHARS_MAX} characters"))
     );
     Ok(())
 }

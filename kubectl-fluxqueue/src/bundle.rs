@@ -29,7 +29,7 @@ use crate::args::{BundleArgs, Connection, Leading};
 use crate::cluster::{Cluster, Selection};
 use crate::console::{Console, said};
 use crate::exit::DONE;
-use crate::leader::Leader;
+use crate::leader::{self, Leader};
 use crate::record::Record;
 
 /// The largest bundle in bytes: most mail servers take an attachment of this size.
@@ -67,6 +67,7 @@ pub(crate) async fn run(
     args: BundleArgs,
     console: &mut Console<'_>,
 ) -> anyhow::Result<u8> {
+    leader::check(&args.leading)?;
     let cluster = Cluster::connect(connection).await?;
     let file = args.file.clone().unwrap_or_else(|| {
         let now = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");

@@ -15,7 +15,7 @@ use crate::api_path::Resource;
 use crate::args::{CancelArgs, Connection};
 use crate::cluster::Cluster;
 use crate::console::Console;
-use crate::exit::FAILED;
+use crate::exit::{DONE, FAILED};
 use crate::find::{Found, Pod, Sought, seek};
 use crate::logs::pods_of;
 use crate::record::{Meta, Record};
@@ -54,7 +54,7 @@ pub(crate) async fn run(
         Ok(())
     })
     .await?;
-    if code == FAILED && doomed.is_empty() {
+    if code != DONE && doomed.is_empty() {
         return Ok(code);
     }
     doomed.sort();

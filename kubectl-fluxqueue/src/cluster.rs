@@ -18,6 +18,7 @@ use fluxqueue_api::text;
 
 use crate::api_path::{Query, Resource, check_name};
 use crate::args::Connection;
+use crate::exit::usage;
 
 /// The objects in one page of a list: a FluxJob has 256 KiB at most, and a few as a rule.
 const PAGE: usize = 250;
@@ -90,7 +91,10 @@ impl Cluster {
     pub(crate) async fn connect(connection: &Connection) -> anyhow::Result<Self> {
         let config = configuration(connection).await?;
         let namespace = match &connection.namespace {
-            Some(namespace) => namespace.clone(),
+            Some(namespace) => {
+                check_name(namespace).context("--namespace").map_err(usage)?;
+                namespace.clone()
+            }
             None => config.default_namespace.clone(),
         };
         check_name(&namespace).context("namespace")?;
@@ -326,7 +330,8 @@ async fn configuration(connection: &Connection) -> anyhow::Result<Config> {
     for (name, value) in
         connection.as_user.iter().map(|user| ("impersonate-user", user)).chain(groups)
     {
-        let value = HeaderValue::from_str(value).with_context(|| format!("header {name}"))?;
+        let value = HeaderValue::from_str(value).with_context(|| format!("header {name}"));
+        let value = value.map_err(usage)?;
         config.headers.push((HeaderName::from_static(name), value));
     }
     Ok(config)

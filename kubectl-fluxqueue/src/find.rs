@@ -1,16 +1,17 @@
 //! Finds the FluxJob of a job by any of its names: the name of the workload, `KIND/NAME`, the name
 //! of a pod of it, or that of the FluxJob itself.
 
-use anyhow::bail;
+use anyhow::{anyhow, bail, ensure};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use fluxqueue_api::{names, text};
 
-use crate::api_path::Resource;
+use crate::api_path::{Resource, check_name};
 use crate::cluster::{Cluster, Selection};
 use crate::events::events_of;
+use crate::exit::usage;
 use crate::record::{Condition, Meta, Record};
 use crate::when_text::lenient;
 
@@ -169,26 +170,14 @@ impl Pod {
 impl Wanted {
     /// Reads `NAME` or `KIND/NAME`.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
-        let Some((kind, name)) = text.split_once('/') else {
-            return Ok(Wanted { kind: None, name: text.to_owned() });
-        };
-        let kind = match kind.to_ascii_lowercase().as_str() {
-            "job" | "jobs" | "job.batch" => "job",
-            "pod" | "pods" | "po" => "pod",
-            "group" => "group",
-            "podgroup" | "podgroups" => "podgroup",
-            "deployment" | "deployments" | "deploy" => "deployment",
-            "replicaset" | "replicasets" | "rs" => "replicaset",
-            "statefulset" | "statefulsets" | "sts" => "statefulset",
-            // The last one is written by `-o name`.
-            "fluxjob" | "fluxjobs" | "fj" | "fluxjob.jobs.converged-computing.org" => "fluxjob",
-            _ => bail!(
-                "{}: the kind is one of job, pod, group, podgroup, deployment, replicaset, \
-                 statefulset, fluxjob",
-                text::quoted(text)
-            ),
-        };
-        Ok(Wanted { kind: Some(kind.to_owned()), name: name.to_owned() })
+        let (kind, name) =
+            text.split_once('/').map_or((None, text), |(kind, name)| (Some(kind), name));
+        let kind = kind.map(|kind| kind_of(kind, text)).transpose().map_err(usage)?;
+        ensure!(
+            is_label_value(name) || check_name(name).is_ok(),
+            usage(anyhow!("{} is not the name of a job", text::quoted(name)))
+        );
+        Ok(Wanted { kind: kind.map(str::to_owned), name: name.to_owned() })
     }
 
     /// Returns its name in messages.
@@ -201,6 +190,27 @@ impl Wanted {
     fn may_be(&self, kind: &str) -> bool {
         self.kind.as_deref().is_none_or(|own| own == kind)
     }
+}
+
+/// Returns the kind that a user names, in the form in which FluxJobs have it in lower case. `job`
+/// is all that the user wrote.
+fn kind_of(kind: &str, job: &str) -> anyhow::Result<&'static str> {
+    Ok(match kind.to_ascii_lowercase().as_str() {
+        "job" | "jobs" | "job.batch" => "job",
+        "pod" | "pods" | "po" => "pod",
+        "group" => "group",
+        "podgroup" | "podgroups" => "podgroup",
+        "deployment" | "deployments" | "deploy" => "deployment",
+        "replicaset" | "replicasets" | "rs" => "replicaset",
+        "statefulset" | "statefulsets" | "sts" => "statefulset",
+        // The last one is written by `-o name`.
+        "fluxjob" | "fluxjobs" | "fj" | "fluxjob.jobs.converged-computing.org" => "fluxjob",
+        _ => bail!(
+            "{}: the kind is one of job, pod, group, podgroup, deployment, replicaset, \
+             statefulset, fluxjob",
+            text::quoted(job)
+        ),
+    })
 }
 
 /// Finds a job in the namespace. An error contains the name that was searched.
@@ -221,7 +231,7 @@ pub(crate) async fn seek(cluster: &Cluster, wanted: &str) -> anyhow::Result<Soug
             return Ok(Sought::Found(Found::Record(Box::new(record), raw)));
         }
     }
-    let is_object_name = crate::api_path::check_name(&wanted.name).is_ok();
+    let is_object_name = check_name(&wanted.name).is_ok();
     if is_object_name && (wanted.kind.is_none() || wanted.may_be("fluxjob")) {
         let raw: Option<Box<RawValue>> =
             cluster.get(Resource::FLUX_JOB, namespace, &wanted.name).await?;
@@ -278,10 +288,8 @@ async fn of_workload(
         Selection { namespace: Some(cluster.namespace.clone()), ..Selection::default() };
     if is_label_value(&wanted.name) {
         selection.labels = format!("{}={}", names::WORKLOAD_NAME, wanted.name);
-    } else if crate::api_path::check_name(&wanted.name).is_ok() {
-        selection.fields = format!("spec.workloadRef.name={}", wanted.name);
     } else {
-        bail!("{} is not the name of a job", text::quoted(&wanted.name));
+        selection.fields = format!("spec.workloadRef.name={}", wanted.name);
     }
     records(cluster, &selection, |record| {
         let workload = &record.spec.workload_ref;

@@ -21,6 +21,7 @@ use fluxqueue_api::text;
 use crate::api_path::{Resource, check_name};
 use crate::args::Leading;
 use crate::cluster::{Cluster, told};
+use crate::exit::usage;
 
 /// The header in which the leader takes a token, since the proxy keeps `Authorization`.
 const TOKEN_HEADER: &str = "x-fluxqueue-token";
@@ -45,11 +46,17 @@ pub(crate) struct Leader {
     called: String,
 }
 
+/// Returns an error if the namespace or the Lease cannot have the name that the user gives.
+pub(crate) fn check(leading: &Leading) -> anyhow::Result<()> {
+    check_name(&leading.leader_namespace).context("--leader-namespace").map_err(usage)?;
+    check_name(&leading.leader_lease).context("--leader-lease").map_err(usage)
+}
+
 impl Leader {
     /// Finds the leader; an error says which permission or token is missing.
     pub(crate) async fn find(cluster: &Cluster, leading: &Leading) -> anyhow::Result<Self> {
+        check(leading)?;
         let namespace = leading.leader_namespace.as_str();
-        check_name(namespace).context("--leader-namespace")?;
         let token = match &leading.token {
             Some(token) => token.clone(),
             None => token_of(&cluster.config).await?.context(
@@ -135,7 +142,8 @@ impl Leader {
         within: Duration,
     ) -> anyhow::Result<(StatusCode, Vec<u8>)> {
         let asking = || format!("asking {}", self.called);
-        let mut token = HeaderValue::from_str(&self.token).context("--token")?;
+        let token = HeaderValue::from_str(&self.token).context("--token");
+        let mut token = token.map_err(usage)?;
         token.set_sensitive(true);
         let request = Request::builder()
             .method(method)
@@ -193,7 +201,7 @@ fn straight(url: &http::Uri, authority: Option<&Path>, token: String) -> anyhow:
     // The token would be readable on the way without TLS.
     ensure!(
         url.scheme() == Some(&http::uri::Scheme::HTTPS),
-        "--leader: {called}: give an address such as https://127.0.0.1:10259"
+        usage(anyhow!("--leader: {called}: give an address such as https://127.0.0.1:10259"))
     );
     let mut config = Config::new(url.clone());
     if let Some(path) = authority {

@@ -45,7 +45,7 @@ use std::ffi::OsString;
 use clap::Parser;
 
 use args::{Args, Command};
-use exit::{DONE, FAILED, WRONG_ARGUMENTS};
+use exit::{DONE, WRONG_USAGE, code_of};
 
 pub use console::{Console, Look};
 
@@ -61,7 +61,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, console: &mut Console<'_>) 
         Err(error) => {
             let Some(said) = submit::option_of_slurm(&error) else { return console.usage(&error) };
             console.error(&anyhow::anyhow!(said));
-            return WRONG_ARGUMENTS;
+            return WRONG_USAGE;
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -75,7 +75,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, console: &mut Console<'_>) 
         Err(error) if console::is_broken_pipe(&error) => DONE,
         Err(error) => {
             console.error(&error);
-            FAILED
+            code_of(&error)
         }
     }
 }
@@ -108,5 +108,72 @@ async fn dispatch(args: Args, console: &mut Console<'_>) -> anyhow::Result<u8> {
         Command::Resume(args) => pause::resume(&connection, args, console).await,
         Command::SupportBundle(args) => bundle::run(&connection, args, console).await,
         Command::Completion(args) => completion::script(args, console),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cluster that does not answer.
+    const KUBECONFIG: &str = "apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]
+users: [{name: u, user: {token: t}}]
+";
+
+    /// Runs a command without a cluster; returns its exit code and its messages.
+    fn ran(words: &[&str]) -> (u8, String) {
+        let file = format!("kubectl-fluxqueue-{}.kubeconfig", std::process::id());
+        let file = std::env::temp_dir().join(file);
+        std::fs::write(&file, KUBECONFIG).unwrap();
+        let fixed = ["kubectl-fluxqueue".into(), "--kubeconfig".into(), file.into_os_string()];
+        let words = fixed.into_iter().chain(words.iter().map(OsString::from));
+        let mut err = Vec::new();
+        let mut console = Console::new(std::io::empty(), std::io::sink(), &mut err, Look::plain());
+        let code = run(words, &mut console);
+        drop(console);
+        (code, String::from_utf8(err).unwrap())
+    }
+
+    #[test]
+    fn wrong_usage_has_an_exit_code_of_its_own() {
+        let long = "x".repeat(257);
+        for words in [
+            &["queue", "--moon"][..],
+            &["submit", "--image", "i"],
+            &["submit", "--", "true"],
+            &["submit", "--image", "i", "-t", "soon", "--", "true"],
+            &["submit", "--image", "i", "-"],
+            &["queue", "-w", "-o", "json"],
+            &["queue", "--scheduler-name", "a b"],
+            &["queue", "--namespace", "a b"],
+            &["queue", "--as", "a\nb"],
+            &["why", "a", "-o", "json"],
+            &["why", "node/a"],
+            &["wait", "a b"],
+            &["when", "a", "-o", "json"],
+            &["when", "-f", "a.yaml", "-o", "name"],
+            &["when", "-f", "a.yaml", "--within", "20s"],
+            &["hold", "a", "--reason", &long],
+            &["move", "a", "--queue", "a b"],
+            &["pause", "--reason", &long],
+            &["resume", "--leader-namespace", "a b"],
+            &["nodes", "--leader-namespace", "a b"],
+            &["nodes", "--leader-lease", "a b"],
+            &["nodes", "--leader", "http://127.0.0.1:1"],
+            &["queues", "a b"],
+            &["support-bundle", "--leader-namespace", "a b"],
+        ] {
+            let (code, said) = ran(words);
+            assert_eq!(code, 2, "{words:?}: {said}");
+        }
+        let missing = ["submit", "--image", "i", "/nowhere/run.sh"];
+        for words in [&missing[..], &["queue"], &["wait", "a"]] {
+            let (code, said) = ran(words);
+            assert_eq!(code, 1, "{words:?}: {said}");
+        }
     }
 }

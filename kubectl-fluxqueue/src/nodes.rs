@@ -20,8 +20,8 @@ use crate::api_path::{Resource, check_name};
 use crate::args::{Connection, Format, NodesArgs, QueuesArgs};
 use crate::cluster::{Cluster, Selection};
 use crate::console::{Console, said};
-use crate::exit::DONE;
-use crate::leader::Leader;
+use crate::exit::{DONE, usage};
+use crate::leader::{self, Leader};
 use crate::output;
 use crate::record::{Condition, Meta};
 use crate::table::{Cell, Table};
@@ -286,9 +286,11 @@ pub(crate) async fn queues(
     args: QueuesArgs,
     console: &mut Console<'_>,
 ) -> anyhow::Result<u8> {
+    leader::check(&args.leading)?;
     let cluster = Cluster::connect(connection).await?;
     let raws = match &args.queue {
         Some(name) => {
+            check_name(name).map_err(usage)?;
             let raw: Option<Box<RawValue>> = cluster.get(Resource::FLUX_QUEUE, None, name).await?;
             let shows_object =
                 matches!(args.output, Some(Format::Json | Format::Yaml | Format::Name));

@@ -14,7 +14,7 @@ use crate::api_path::{Resource, check_name};
 use crate::args::{Connection, PauseArgs, ResumeArgs, check_reason};
 use crate::cluster::Cluster;
 use crate::console::Console;
-use crate::exit::DONE;
+use crate::exit::{DONE, usage};
 use crate::record::Meta;
 
 #[derive(Deserialize)]
@@ -62,7 +62,7 @@ pub(crate) async fn resume(
 
 /// Returns the user that has paused Fluxqueue, and the reason.
 async fn state(cluster: &Cluster, namespace: &str) -> anyhow::Result<Option<String>> {
-    check_name(namespace).context("--leader-namespace")?;
+    check_name(namespace).context("--leader-namespace").map_err(usage)?;
     let found: Option<Namespace> = cluster.get(Resource::NAMESPACE, None, namespace).await?;
     let found = found.with_context(|| {
         format!("namespace {namespace} does not exist: is Fluxqueue in another --leader-namespace?")

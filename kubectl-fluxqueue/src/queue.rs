@@ -12,11 +12,11 @@ use serde_json::value::RawValue;
 
 use fluxqueue_api::{names, text};
 
-use crate::api_path::Resource;
+use crate::api_path::{Resource, check_name};
 use crate::args::{Connection, Format, HistoryArgs, QueueArgs, Shown};
 use crate::cluster::{Cluster, Selection};
 use crate::console::{Console, said, style_of_state};
-use crate::exit::DONE;
+use crate::exit::{DONE, usage};
 use crate::find::Pod;
 use crate::output;
 use crate::record::{Record, Workload};
@@ -51,6 +51,7 @@ pub(crate) async fn run(
     console: &mut Console<'_>,
 ) -> anyhow::Result<u8> {
     let cluster = Cluster::connect(connection).await?;
+    check_scheduler(&args)?;
     let wanted = wanted_users(&cluster, &args.shown).await?;
     let Seen { rows, is_cut, troubles } =
         waiting_and_running(&cluster, &args, wanted.as_ref()).await?;
@@ -223,13 +224,17 @@ async fn records(
     Ok((rows.filter(in_queue).collect(), listed.is_cut))
 }
 
+/// Returns an error if the name of the scheduler can be none.
+pub(crate) fn check_scheduler(args: &QueueArgs) -> anyhow::Result<()> {
+    check_name(&args.scheduler_name).context("--scheduler-name").map_err(usage)
+}
+
 /// Returns the lone pods that were placed at once, and so have no FluxJob.
 async fn lone_pods(
     cluster: &Cluster,
     args: &QueueArgs,
     rows: &[Row],
 ) -> anyhow::Result<(Vec<Row>, bool)> {
-    crate::api_path::check_name(&args.scheduler_name)?;
     let selection = Selection {
         namespace: (!args.shown.all_namespaces).then(|| cluster.namespace.clone()),
         labels: users::of_no_other(),

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use anyhow::{anyhow, ensure};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -11,7 +12,7 @@ use crate::args::{Connection, Format, JobArgs};
 use crate::cluster::Cluster;
 use crate::console::{Console, Look, style_of_state};
 use crate::events::{Event, events_of};
-use crate::exit::DONE;
+use crate::exit::{DONE, usage};
 use crate::find::{Found, Pod, find};
 use crate::output;
 use crate::queue::record_of;
@@ -35,7 +36,7 @@ pub(crate) async fn show(
             *record
         }
         Found::Pod(pod) => {
-            anyhow::ensure!(
+            ensure!(
                 args.output.is_none(),
                 "pod {} has no FluxJob: use kubectl get pod -o",
                 text::name(&pod.metadata.name)
@@ -201,9 +202,9 @@ pub(crate) async fn why(
     args: JobArgs,
     console: &mut Console<'_>,
 ) -> anyhow::Result<u8> {
-    anyhow::ensure!(
+    ensure!(
         matches!(args.output, None | Some(Format::Wide)),
-        "--output: why is for people; `show -o json` has the same as data"
+        usage(anyhow!("--output: why is for people; `show -o json` has the same as data"))
     );
     let cluster = Cluster::connect(connection).await?;
     let now = Timestamp::now();

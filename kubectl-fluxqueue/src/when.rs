@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use fluxqueue_api::{manifest, text};
 use crate::args::{Connection, Format, WhenArgs};
 use crate::cluster::Cluster;
 use crate::console::Console;
-use crate::exit::DONE;
+use crate::exit::{DONE, usage};
 use crate::find::{Found, find};
 use crate::leader::Leader;
 use crate::output;
@@ -89,8 +89,7 @@ pub(crate) async fn run(
     if let Some(job) = &args.job {
         ensure!(
             args.output.is_none(),
-            "--output: `show {} -o json` has the estimate",
-            text::name(job)
+            usage(anyhow!("--output: `show {} -o json` has the estimate", text::name(job)))
         );
         let now = Timestamp::now();
         let line = match find(&cluster, job).await? {
@@ -100,13 +99,17 @@ pub(crate) async fn run(
         console.print(&line)?;
         return Ok(DONE);
     }
+    ensure!(
+        (1..=WITHIN_SECS_MAX).contains(&args.within),
+        usage(anyhow!("--within: 1 s to {WITHIN_SECS_MAX} s"))
+    );
+    ensure!(args.output != Some(Format::Name), usage(anyhow!("--output: there are json and yaml")));
     let file = args.filename.as_deref().unwrap_or("-");
     let read = read(file, console)?;
     let mut objects = objects_of(&read).with_context(|| text::message(file).into_owned())?;
     for object in &mut objects {
         set_namespace(object, &cluster.namespace)?;
     }
-    ensure!((1..=WITHIN_SECS_MAX).contains(&args.within), "--within: 1 s to {WITHIN_SECS_MAX} s");
     let within = Duration::from_secs(args.within);
     let leader = Leader::find(&cluster, &args.leading).await?;
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
@@ -115,8 +118,7 @@ pub(crate) async fn run(
     let text = match args.output {
         Some(Format::Json) => output::json(&answer)?,
         Some(Format::Yaml) => output::yaml(&answer)?,
-        Some(Format::Name) => bail!("--output: there are json and yaml"),
-        None | Some(Format::Wide) => {
+        None | Some(Format::Wide | Format::Name) => {
             let answer = serde_json::from_value(answer).context("reading the leader's answer")?;
             told(&answer, console)
         }

@@ -14,7 +14,7 @@ use crate::api_path::{Resource, check_name};
 use crate::args::{Connection, HoldArgs, MoveArgs, ReleaseArgs, WalltimeArgs, check_reason};
 use crate::cluster::{Cluster, Selection};
 use crate::console::{Console, said};
-use crate::exit::{DONE, FAILED};
+use crate::exit::{DONE, code_of, usage};
 use crate::find::find_record;
 use crate::record::Record;
 use crate::when_text::slurm;
@@ -131,7 +131,7 @@ pub(crate) async fn queue_exists(
     (option, queue): (&'static str, &str),
     console: &mut Console<'_>,
 ) -> anyhow::Result<()> {
-    check_name(queue).context(option)?;
+    check_name(queue).context(option).map_err(usage)?;
     let found: anyhow::Result<Option<Value>> = cluster.get(Resource::FLUX_QUEUE, None, queue).await;
     match found {
         Err(error) => {
@@ -178,6 +178,7 @@ pub(crate) async fn walltime(
 }
 
 /// Applies an action to each of several jobs; a failure does not keep the other jobs from it.
+/// Returns the largest exit code.
 pub(crate) async fn each(
     jobs: &[String],
     console: &mut Console<'_>,
@@ -187,7 +188,7 @@ pub(crate) async fn each(
     for job in jobs {
         if let Err(error) = act(job, console).await {
             console.error(&error);
-            code = FAILED;
+            code = code.max(code_of(&error));
         }
     }
     Ok(code)
@@ -225,9 +226,29 @@ async fn change(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::console::Look;
+    use crate::find::Wanted;
 
     fn wishes(value: Value) -> Overrides {
         serde_json::from_value(value).unwrap()
+    }
+
+    #[tokio::test]
+    async fn one_wrong_name_among_several_jobs_is_wrong_usage() {
+        let codes = async |jobs: &[&str]| {
+            let jobs: Vec<String> = jobs.iter().map(|job| (*job).to_owned()).collect();
+            let (input, sink) = (std::io::empty(), std::io::sink);
+            let mut console = Console::new(input, sink(), sink(), Look::plain());
+            each(&jobs, &mut console, async |job, _| {
+                Wanted::parse(job)?;
+                bail!("there is no such job")
+            })
+            .await
+            .unwrap()
+        };
+        assert_eq!(codes(&["a", "job/b"]).await, 1);
+        assert_eq!(codes(&["node/a", "b"]).await, 2);
+        assert_eq!(codes(&["a", "job/b c"]).await, 2);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::api_path::Resource;
 use crate::args::{Connection, Format, SubmitArgs, WaitArgs, WaitFor};
 use crate::cluster::Cluster;
 use crate::console::Console;
-use crate::exit::DONE;
+use crate::exit::{DONE, usage};
 use crate::wish::queue_exists;
 use crate::{output, wait};
 
@@ -80,23 +80,31 @@ fn job_of(
     args: &SubmitArgs,
     console: &mut Console<'_>,
 ) -> anyhow::Result<(serde_json::Value, Vec<String>)> {
-    let (runs, default_name, options, notes) = match (&args.script, &args.wrap) {
-        (Some(path), _) => {
-            let text = read(path, console)?;
+    let script = args.script.as_deref().map(|path| read(path, console)).transpose()?;
+    job_with(args, script.as_deref()).map_err(usage)
+}
+
+/// Does the same with the text of the script, if there is one.
+fn job_with(
+    args: &SubmitArgs,
+    script: Option<&str>,
+) -> anyhow::Result<(serde_json::Value, Vec<String>)> {
+    let (runs, default_name, options, notes) = match (&args.script, script, &args.wrap) {
+        (Some(path), Some(text), _) => {
             let label = if path == "-" { "stdin" } else { path };
-            script::check(&text).with_context(|| label.to_owned())?;
-            let read = script::options(&text).with_context(|| label.to_owned())?;
+            script::check(text).with_context(|| label.to_owned())?;
+            let read = script::options(text).with_context(|| label.to_owned())?;
             let options = merged(&read.words).with_context(|| label.to_owned())?;
-            let script = Script::read(&text).with_context(|| label.to_owned())?;
+            let script = Script::read(text).with_context(|| label.to_owned())?;
             let stem = Path::new(label).file_stem().map(|stem| stem.to_string_lossy().into_owned());
             let notes = read.notes.into_iter().map(|note| format!("{label}:{note}")).collect();
             (Runs::Script(script, args.command.clone()), stem, Some(options), notes)
         }
-        (None, Some(line)) => {
+        (_, _, Some(line)) => {
             let shell = ["/bin/sh".to_owned(), "-c".to_owned(), line.clone()];
             (Runs::Command(shell.to_vec()), Some("wrap".to_owned()), None, Vec::new())
         }
-        (None, None) => {
+        _ => {
             let Some(program) = args.command.first() else {
                 bail!("nothing to run: name a script, or a command behind --");
             };

@@ -10,9 +10,9 @@ pub(crate) mod options;
 mod request;
 mod script;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args as _, FromArgMatches as _};
 
@@ -89,36 +89,63 @@ fn job_with(
     args: &SubmitArgs,
     script: Option<&str>,
 ) -> anyhow::Result<(serde_json::Value, Vec<String>)> {
-    let (runs, default_name, options, notes) = match (&args.script, script, &args.wrap) {
+    let (runs, request, notes) = match (&args.script, script, &args.wrap) {
         (Some(path), Some(text), _) => {
             let label = if path == "-" { "stdin" } else { path };
-            script::check(text).with_context(|| label.to_owned())?;
-            let read = script::options(text).with_context(|| label.to_owned())?;
-            let options = merged(&read.words).with_context(|| label.to_owned())?;
-            let script = Script::read(text).with_context(|| label.to_owned())?;
-            let stem = Path::new(label).file_stem().map(|stem| stem.to_string_lossy().into_owned());
-            let notes = read.notes.into_iter().map(|note| format!("{label}:{note}")).collect();
-            (Runs::Script(script, args.command.clone()), stem, Some(options), notes)
+            let in_line = |error: anyhow::Error| anyhow!("{label}:{error}");
+            script::check(text).map_err(in_line)?;
+            let script::Read { words, notes } = script::options(text).map_err(in_line)?;
+            merged(&words).map_err(in_line)?;
+            let script = Script::read(text).map_err(in_line)?;
+            let name = stem(label);
+            let request =
+                |words: &[script::Word]| Request::read(&over(merged(words)?, &args.options), &name);
+            let read = request(&words).map_err(|error| {
+                match line_of(&words, &error.to_string(), request) {
+                    Some(line) => in_line(anyhow!("{line}: {error}")),
+                    None => error,
+                }
+            });
+            let notes = notes.into_iter().map(|note| format!("{label}:{note}")).collect();
+            (Runs::Script(script, args.command.clone()), read?, notes)
         }
         (_, _, Some(line)) => {
             let shell = ["/bin/sh".to_owned(), "-c".to_owned(), line.clone()];
-            (Runs::Command(shell.to_vec()), Some("wrap".to_owned()), None, Vec::new())
+            (Runs::Command(shell.to_vec()), Request::read(&args.options, "wrap")?, Vec::new())
         }
         _ => {
-            let Some(program) = args.command.first() else {
-                bail!("nothing to run: name a script, or a command behind --");
-            };
-            let stem =
-                PathBuf::from(program).file_stem().map(|it| it.to_string_lossy().into_owned());
-            (Runs::Command(args.command.clone()), stem, None, Vec::new())
+            let program = args.command.first();
+            let program =
+                program.context("nothing to run: name a script, or a command behind --")?;
+            let request = Request::read(&args.options, &stem(program))?;
+            (Runs::Command(args.command.clone()), request, Vec::new())
         }
     };
-    let options = match options {
-        Some(of_script) => over(of_script, &args.options),
-        None => args.options.clone(),
-    };
-    let request = Request::read(&options, default_name.as_deref().unwrap_or("job"))?;
     Ok((manifest::job(&request, &runs), notes))
+}
+
+/// Returns the name of a file without its folder and its extension.
+fn stem(path: &str) -> String {
+    let stem = Path::new(path).file_stem();
+    stem.map_or_else(|| "job".to_owned(), |stem| stem.to_string_lossy().into_owned())
+}
+
+/// Returns the line of a script with the option that an error begins with; `None` if the value that
+/// counts is not that of the script.
+fn line_of(
+    words: &[script::Word],
+    error: &str,
+    request: impl Fn(&[script::Word]) -> anyhow::Result<Request>,
+) -> Option<usize> {
+    let option = error.split([':', ' ', ',']).next();
+    let is_of_option = |at: &usize| words[*at].text.split('=').next() == option;
+    // Without the word that counts, the error is another one, or there is none.
+    let counts = |at: &usize| {
+        let others = [&words[..*at], &words[at + 1..]].concat();
+        request(&others).map_or_else(|other| other.to_string() != error, |_| true)
+    };
+    let at = (0..words.len()).rev().filter(is_of_option).find(counts)?;
+    Some(words[at].line)
 }
 
 fn read(path: &str, console: &mut Console<'_>) -> anyhow::Result<String> {
@@ -131,7 +158,8 @@ fn read(path: &str, console: &mut Console<'_>) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(reading)
 }
 
-/// Reads options from words of a script, by the same rules as those of the command line.
+/// Reads options from words of a script, by the same rules as those of the command line. An error
+/// begins with the line.
 fn merged(words: &[script::Word]) -> anyhow::Result<Options> {
     let parse = |words: &[script::Word]| {
         let command = Options::augment_args(clap::Command::new("#SBATCH").no_binary_name(true));
@@ -144,9 +172,9 @@ fn merged(words: &[script::Word]) -> anyhow::Result<Options> {
         // The error of all words together does not give the line of the wrong one.
         let wrong = words.iter().find_map(|word| {
             let said = parse(std::slice::from_ref(word)).err()?;
-            Some(format!("line {}: {said}", word.line))
+            Some(format!("{}: {said}", word.line))
         });
-        anyhow::anyhow!(wrong.unwrap_or(said))
+        anyhow!(wrong.unwrap_or(said))
     })
 }
 
@@ -269,24 +297,77 @@ mod tests {
             crate::console::said(&error)
         };
         let script = "#!/bin/sh\n#SBATCH -N 4\n#SBATCH --ntasks=many\n";
-        assert!(
-            error(script).starts_with("stdin: line 3: invalid value 'many'"),
-            "{}",
-            error(script)
-        );
+        assert!(error(script).starts_with("stdin:3: invalid value 'many'"), "{}", error(script));
         let script = "#!/bin/sh\n\n#SBATCH --begin=tomorrow\n";
-        assert!(error(script).starts_with("stdin: line 3: --begin"), "{}", error(script));
-        let script = "#!/bin/sh\n#SBATCH --colour=red\n";
-        assert!(error(script).contains("line 2: --colour is no option"), "{}", error(script));
+        assert!(error(script).starts_with("stdin:3: --begin"), "{}", error(script));
+    }
+
+    #[test]
+    fn a_number_that_cannot_be_read_names_its_option_and_what_is_expected() {
+        for (option, number, said) in [
+            ("-N", "1-4", "'--nodes <NODES>': a range of nodes is not supported"),
+            ("-N", "-1", "'--nodes <NODES>': expected a whole number from 1"),
+            ("-N", "0", "'--nodes <NODES>': expected a whole number from 1"),
+            ("-n", "4-", "'--ntasks <TASKS>': expected a whole number from 1"),
+            ("-c", "99999999999", "'--cpus-per-task <CPUS>': expected a whole number from 1"),
+            ("--gpus-per-node", "-1", "'--gpus-per-node <GPUS>': expected a whole number from 0"),
+            ("-G", "a100:2", "'--gpus <GPUS>': a kind of GPU is a --constraint here"),
+        ] {
+            let line = ["--image", "i", option, number, "--", "x"];
+            let error = submitted(&line, "").unwrap_err().to_string();
+            let error = error.lines().next().unwrap();
+            assert!(error.contains(said), "{option} {number}: {error}");
+        }
+        let many = submitted(&["--image", "i", "-n", "100001", "--", "x"], "").unwrap_err();
+        assert!(many.to_string().starts_with("--ntasks: a job has 100000 pods"), "{many}");
+    }
+
+    #[test]
+    fn a_value_that_means_nothing_names_its_line_if_the_script_has_it() {
+        let error = |line: &[&str], script: &str| {
+            let line = [&["-", "--image", "i"], line].concat();
+            submitted(&line, script).map(drop).map_err(|error| crate::console::said(&error))
+        };
+        let script = "#!/bin/sh\n#SBATCH -t 10\n#SBATCH -t soon\n#SBATCH --env=A=1 --env=B\n";
+        let said = error(&[], script).unwrap_err();
+        assert!(said.starts_with("stdin:3: --time: \"soon\""), "{said}");
+        let said = error(&["-t", "later"], script).unwrap_err();
+        assert!(said.starts_with("--time: \"later\""), "{said}");
+        let said = error(&["-t", "5"], script).unwrap_err();
+        assert!(said.starts_with("stdin:4: --env: \"B\""), "{said}");
+        let script = "#!/bin/sh\n#SBATCH --mem=1G\n#SBATCH --mem-per-cpu=1G\n";
+        let said = error(&[], script).unwrap_err();
+        assert_eq!(said, "stdin:2: --mem and --mem-per-cpu exclude each other");
+        let script = "#!/bin/sh\n\n#SBATCH -N 2-4\n";
+        let said = error(&[], script).unwrap_err();
+        assert!(said.starts_with("stdin:3: ") && said.contains("--nodes"), "{said}");
+        assert_eq!(error(&["-N", "2"], "#!/bin/sh\n#SBATCH -n 2\n"), Ok(()));
+    }
+
+    #[test]
+    fn options_that_sbatch_alone_has_are_told_from_those_that_nothing_has() {
+        let error = |option: &str| {
+            let script = format!("#!/bin/sh\n#SBATCH {option}\n");
+            crate::console::said(&submitted(&["-", "--image", "i"], &script).unwrap_err())
+        };
+        for option in ["--mincpus=4", "-s", "--gpu-bind=closest", "--propagate", "-B 2:4:1"] {
+            let said = error(option);
+            assert!(said.starts_with("stdin:2: --"), "{said}");
+            assert!(said.ends_with("is an option of sbatch that is not supported here"), "{said}");
+        }
+        assert_eq!(
+            error("--colour=red"),
+            "stdin:2: --colour is an option neither of sbatch nor of this command"
+        );
     }
 
     #[test]
     fn a_script_that_no_interpreter_reads_right_is_refused() {
         for (script, said) in [
-            ("#!/bin/sh\r\ntrue\r\n", "stdin: line 1: it ends with CR LF"),
-            ("#!/bin/sh\ntrue\r\n", "stdin: line 2: it ends with CR LF"),
-            ("\u{feff}#!/bin/sh\ntrue\n", "stdin: line 1: the script begins with a byte order"),
-            ("#!/bin/sh\na\0b\n", "stdin: line 2: it has a NUL byte"),
+            ("#!/bin/sh\r\ntrue\r\n", "stdin:1: it ends with CR LF"),
+            ("#!/bin/sh\ntrue\r\n", "stdin:2: it ends with CR LF"),
+            ("\u{feff}#!/bin/sh\ntrue\n", "stdin:1: the script begins with a byte order"),
+            ("#!/bin/sh\na\0b\n", "stdin:2: it has a NUL byte"),
         ] {
             let error = submitted(&["-", "--image", "i"], script).unwrap_err();
             let error = crate::console::said(&error);

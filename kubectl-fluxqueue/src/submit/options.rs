@@ -8,16 +8,34 @@ pub(crate) struct Options {
     #[arg(long, env = "FLUXQUEUE_IMAGE", value_name = "IMAGE")]
     pub image: Option<String>,
     /// How many nodes; the job has one pod on each
-    #[arg(long, short = 'N', value_name = "NODES")]
+    #[arg(
+        long,
+        short = 'N',
+        value_name = "NODES",
+        value_parser = nodes,
+        allow_negative_numbers = true
+    )]
     pub nodes: Option<u32>,
     /// How many tasks; without --nodes the job has a pod for each
-    #[arg(long, short = 'n', value_name = "TASKS")]
+    #[arg(
+        long,
+        short = 'n',
+        value_name = "TASKS",
+        value_parser = number,
+        allow_negative_numbers = true
+    )]
     pub ntasks: Option<u32>,
     /// Tasks on each node
-    #[arg(long, value_name = "TASKS")]
+    #[arg(long, value_name = "TASKS", value_parser = number, allow_negative_numbers = true)]
     pub ntasks_per_node: Option<u32>,
     /// CPUs of each task
-    #[arg(long, short = 'c', value_name = "CPUS")]
+    #[arg(
+        long,
+        short = 'c',
+        value_name = "CPUS",
+        value_parser = number,
+        allow_negative_numbers = true
+    )]
     pub cpus_per_task: Option<u32>,
     /// Memory of each pod, in MiB or with a unit such as 4G
     #[arg(long, value_name = "SIZE")]
@@ -26,13 +44,19 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE")]
     pub mem_per_cpu: Option<String>,
     /// GPUs of all pods together
-    #[arg(long, short = 'G', value_name = "GPUS")]
+    #[arg(
+        long,
+        short = 'G',
+        value_name = "GPUS",
+        value_parser = gpus,
+        allow_negative_numbers = true
+    )]
     pub gpus: Option<u32>,
     /// GPUs on each node
-    #[arg(long, value_name = "GPUS")]
+    #[arg(long, value_name = "GPUS", value_parser = gpus, allow_negative_numbers = true)]
     pub gpus_per_node: Option<u32>,
     /// GPUs of each task
-    #[arg(long, value_name = "GPUS")]
+    #[arg(long, value_name = "GPUS", value_parser = gpus, allow_negative_numbers = true)]
     pub gpus_per_task: Option<u32>,
     /// gpu:COUNT on each node
     #[arg(long, value_name = "GRES")]
@@ -73,4 +97,34 @@ pub(crate) struct Options {
     /// The scheduler that places the pods
     #[arg(long, value_name = "NAME", default_value = "fluxqueue")]
     pub scheduler_name: String,
+}
+
+/// Reads a number of at least 1.
+fn number(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err(format!("expected a whole number from 1 to {}", u32::MAX)),
+        Ok(number) => Ok(number),
+    }
+}
+
+/// Reads a number of nodes.
+fn nodes(text: &str) -> Result<u32, String> {
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    match text.split_once('-') {
+        Some((least, most)) if is_number(least) && is_number(most) => {
+            Err("a range of nodes is not supported: give one number".to_owned())
+        }
+        _ => number(text),
+    }
+}
+
+/// Reads a number of GPUs.
+fn gpus(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| {
+        if text.contains(':') {
+            "a kind of GPU is a --constraint here, such as -C gpu=a100".to_owned()
+        } else {
+            format!("expected a whole number from 0 to {}", u32::MAX)
+        }
+    })
 }

@@ -59,7 +59,7 @@ impl Request {
         let array = options.array.as_deref().map(array).transpose()?;
         let (pods, tasks) = pods_and_tasks(options)?;
         let tasks_per_pod = tasks.div_ceil(pods);
-        let cpus_per_task = at_least_one("--cpus-per-task", options.cpus_per_task.unwrap_or(1))?;
+        let cpus_per_task = options.cpus_per_task.unwrap_or(1);
         let cpus = cpus_per_task
             .checked_mul(tasks_per_pod)
             .context("--cpus-per-task: a pod would have more than 2^32 CPUs")?;
@@ -120,18 +120,10 @@ fn queue(name: String) -> anyhow::Result<String> {
     Ok(name)
 }
 
-fn at_least_one(option: &str, number: u32) -> anyhow::Result<u32> {
-    ensure!(number > 0, "{option}: is 0");
-    Ok(number)
-}
-
 /// Returns the number of pods, and the number of all tasks.
 fn pods_and_tasks(options: &Options) -> anyhow::Result<(u32, u32)> {
-    let nodes = options.nodes.map(|nodes| at_least_one("--nodes", nodes)).transpose()?;
-    let tasks = options.ntasks.map(|tasks| at_least_one("--ntasks", tasks)).transpose()?;
-    let per_node =
-        options.ntasks_per_node.map(|it| at_least_one("--ntasks-per-node", it)).transpose()?;
-    let (pods, tasks) = match (nodes, tasks, per_node) {
+    let Options { nodes, ntasks, ntasks_per_node: per_node, .. } = *options;
+    let (pods, tasks) = match (nodes, ntasks, per_node) {
         (None, None, None) => (1, 1),
         (None, None, Some(per_node)) => (1, per_node),
         (None, Some(tasks), None) => (tasks, tasks),
@@ -151,7 +143,11 @@ fn pods_and_tasks(options: &Options) -> anyhow::Result<(u32, u32)> {
             (nodes, tasks)
         }
     };
-    ensure!(pods <= PODS_MAX, "a job has {PODS_MAX} pods at most, and this one asks for {pods}");
+    let option = if nodes.is_some() { "--nodes" } else { "--ntasks" };
+    ensure!(
+        pods <= PODS_MAX,
+        "{option}: a job has {PODS_MAX} pods at most, and {pods} are too many"
+    );
     Ok((pods, tasks))
 }
 
@@ -171,8 +167,9 @@ fn array(text: &str) -> anyhow::Result<(u32, u32)> {
     };
     let last = range.strip_prefix("0-").unwrap_or(if range == "0" { "0" } else { "" });
     let last: u32 = last.parse().ok().with_context(malformed)?;
-    ensure!(last < PODS_MAX, "--array: has {PODS_MAX} tasks at most");
-    let at_once = at_least_one("--array: the number behind %", at_once.unwrap_or(last + 1))?;
+    ensure!(last < PODS_MAX, "--array: an array has {PODS_MAX} tasks at most");
+    let at_once = at_once.unwrap_or(last + 1);
+    ensure!(at_once > 0, "--array: the number behind % is 0, so no task would run");
     Ok((last + 1, at_once.min(last + 1)))
 }
 
@@ -313,7 +310,6 @@ mod tests {
         assert_eq!(sizes(None, Some(10), Some(4)), Ok((3, 10, 8, false)));
         assert!(sizes(Some(4), Some(2), None).unwrap_err().starts_with("--ntasks"));
         assert!(sizes(Some(2), Some(9), Some(4)).unwrap_err().starts_with("--ntasks"));
-        assert!(sizes(Some(0), None, None).unwrap_err().starts_with("--nodes"));
         assert!(sizes(Some(100_001), None, None).unwrap_err().contains("100000 pods at most"));
     }
 

@@ -61,7 +61,10 @@ type Known = (&'static str, Option<char>, bool, Meaning);
 const LOGS: &str = "`kubectl fluxqueue logs` shows the output of a job";
 const MAIL: &str = "there is no mail; `kubectl fluxqueue wait` says when a job has ended";
 
-const KNOWN: [Known; 59] = [
+const ELSEWHERE: Meaning = Refused("is an option of sbatch that is not supported here");
+const OF_NOTHING: &str = "is an option neither of sbatch nor of this command";
+
+const KNOWN: [Known; 114] = [
     ("image", None, true, Same),
     ("nodes", Some('N'), true, Same),
     ("ntasks", Some('n'), true, Same),
@@ -151,6 +154,61 @@ const KNOWN: [Known; 59] = [
     ),
     ("ntasks-per-core", None, true, Refused("is not there: use --cpus-per-task")),
     ("wrap", None, true, Refused("has no place in a script")),
+    ("wait", Some('W'), false, Refused("is an option of the command line alone")),
+    ("test-only", None, false, Refused("is `kubectl fluxqueue when -f` here")),
+    ("acctg-freq", None, false, ELSEWHERE),
+    ("batch", None, false, ELSEWHERE),
+    ("bb", None, false, ELSEWHERE),
+    ("bbf", None, false, ELSEWHERE),
+    ("cluster-constraint", None, false, ELSEWHERE),
+    ("container", None, false, ELSEWHERE),
+    ("container-id", None, false, ELSEWHERE),
+    ("contiguous", None, false, ELSEWHERE),
+    ("core-spec", Some('S'), false, ELSEWHERE),
+    ("cores-per-socket", None, false, ELSEWHERE),
+    ("cpu-freq", None, false, ELSEWHERE),
+    ("cpus-per-gpu", None, false, ELSEWHERE),
+    ("delay-boot", None, false, ELSEWHERE),
+    ("export-file", None, false, ELSEWHERE),
+    ("extra", None, false, ELSEWHERE),
+    ("extra-node-info", Some('B'), false, ELSEWHERE),
+    ("gid", None, false, ELSEWHERE),
+    ("gpu-bind", None, false, ELSEWHERE),
+    ("gpu-freq", None, false, ELSEWHERE),
+    ("gpus-per-socket", None, false, ELSEWHERE),
+    ("gres-flags", None, false, ELSEWHERE),
+    ("ignore-pbs", None, false, ELSEWHERE),
+    ("kill-on-invalid-dep", None, false, ELSEWHERE),
+    ("mcs-label", None, false, ELSEWHERE),
+    ("mem-bind", None, false, ELSEWHERE),
+    ("mem-per-gpu", None, false, ELSEWHERE),
+    ("mincpus", None, false, ELSEWHERE),
+    ("network", None, false, ELSEWHERE),
+    ("no-kill", Some('k'), false, ELSEWHERE),
+    ("nodefile", Some('F'), false, ELSEWHERE),
+    ("ntasks-per-gpu", None, false, ELSEWHERE),
+    ("ntasks-per-socket", None, false, ELSEWHERE),
+    ("oom-kill-step", None, false, ELSEWHERE),
+    ("overcommit", Some('O'), false, ELSEWHERE),
+    ("oversubscribe", Some('s'), false, ELSEWHERE),
+    ("power", None, false, ELSEWHERE),
+    ("prefer", None, false, ELSEWHERE),
+    ("profile", None, false, ELSEWHERE),
+    ("propagate", None, false, ELSEWHERE),
+    ("reboot", None, false, ELSEWHERE),
+    ("resv-ports", None, false, ELSEWHERE),
+    ("segment", None, false, ELSEWHERE),
+    ("sockets-per-node", None, false, ELSEWHERE),
+    ("spread-job", None, false, ELSEWHERE),
+    ("stepmgr", None, false, ELSEWHERE),
+    ("thread-spec", None, false, ELSEWHERE),
+    ("tmp", None, false, ELSEWHERE),
+    ("tres-bind", None, false, ELSEWHERE),
+    ("tres-per-task", None, false, ELSEWHERE),
+    ("uid", None, false, ELSEWHERE),
+    ("use-min-nodes", None, false, ELSEWHERE),
+    ("wait-all-nodes", None, false, ELSEWHERE),
+    ("wckey", None, false, ELSEWHERE),
 ];
 
 /// Says of an option of sbatch, such as `--begin` or `-b`, why the command does not take it. `None`
@@ -169,7 +227,8 @@ pub(super) fn not_taken(option: &str) -> Option<String> {
     }
 }
 
-/// Reads the options of a script: the lines `#SBATCH` and `#FLUXQUEUE` before its first command.
+/// Reads the options of a script: the lines `#SBATCH` and `#FLUXQUEUE` before its first command. An
+/// error begins with its line, here and in the other functions that read scripts.
 pub(super) fn options(text: &str) -> anyhow::Result<Read> {
     let mut read = Read::default();
     for (at, line) in text.lines().enumerate() {
@@ -180,7 +239,7 @@ pub(super) fn options(text: &str) -> anyhow::Result<Read> {
         let rest = ["#SBATCH", "#FLUXQUEUE"].iter().find_map(|mark| line.strip_prefix(mark));
         if let Some(rest) = rest.filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t'])) {
             let Some(words) = shlex::split(rest) else {
-                bail!("line {number}: a quotation mark is not closed");
+                bail!("{number}: a quotation mark is not closed");
             };
             read_words(words, number, &mut read)?;
         }
@@ -192,44 +251,41 @@ fn read_words(words: Vec<String>, line: usize, read: &mut Read) -> anyhow::Resul
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
         let shown = text::quoted(&word);
-        ensure!(
-            word != "hetjob" && word != ":",
-            "line {line}: jobs of several parts are not there yet"
-        );
+        ensure!(word != "hetjob" && word != ":", "{line}: jobs of several parts are not there yet");
         let (known, mut value) = if let Some(long) = word.strip_prefix("--") {
             let (name, value) =
                 long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
             let known = KNOWN.iter().find(|known| known.0 == name);
             let Some(known) = known else {
-                bail!("line {line}: --{} is no option that is known here", text::name(name));
+                bail!("{line}: --{} {OF_NOTHING}", text::name(name));
             };
             (known, value.map(str::to_owned))
         } else if let Some(short) = word.strip_prefix('-').and_then(|rest| rest.chars().next()) {
             let Some(known) = KNOWN.iter().find(|known| known.1 == Some(short)) else {
-                bail!("line {line}: {shown} is no option that is known here");
+                bail!("{line}: {shown} {OF_NOTHING}");
             };
             let rest = word[1 + short.len_utf8()..].to_owned();
             (known, (!rest.is_empty()).then_some(rest))
         } else {
-            bail!("line {line}: {shown} is no option");
+            bail!("{line}: {shown} is no option");
         };
         let (name, _, takes_value, meaning) = *known;
         if takes_value && value.is_none() {
             value = words.next();
-            ensure!(value.is_some(), "line {line}: --{name} needs a value");
+            ensure!(value.is_some(), "{line}: --{name} needs a value");
         }
         match meaning {
             Same => {
                 ensure!(
                     takes_value || value.is_none(),
-                    "line {line}: --{name}={} is not there: --{name} alone is",
+                    "{line}: --{name}={} is not there: --{name} alone is",
                     text::name(value.as_deref().unwrap_or_default())
                 );
                 let text = value.map_or(format!("--{name}"), |value| format!("--{name}={value}"));
                 read.words.push(Word { text, line });
             }
             LeftOut(why) => read.notes.push(format!("{line}: --{name} is left out: {why}")),
-            Refused(why) => bail!("line {line}: --{name} {why}"),
+            Refused(why) => bail!("{line}: --{name} {why}"),
         }
     }
     Ok(())
@@ -240,14 +296,14 @@ fn read_words(words: Vec<String>, line: usize, read: &mut Read) -> anyhow::Resul
 pub(super) fn check(text: &str) -> anyhow::Result<()> {
     ensure!(
         !text.starts_with('\u{feff}'),
-        "line 1: the script begins with a byte order mark: save it as UTF-8 without one"
+        "1: the script begins with a byte order mark: save it as UTF-8 without one"
     );
     for (number, line) in (1..).zip(text.split('\n')) {
         ensure!(
             !line.ends_with('\r'),
-            "line {number}: it ends with CR LF, as lines do on Windows: dos2unix makes LF of that"
+            "{number}: it ends with CR LF, as lines do on Windows: dos2unix makes LF of that"
         );
-        ensure!(!line.contains('\0'), "line {number}: it has a NUL byte, so this is no script");
+        ensure!(!line.contains('\0'), "{number}: it has a NUL byte, so this is no script");
     }
     Ok(())
 }
@@ -257,7 +313,7 @@ impl Script {
     pub(super) fn read(text: &str) -> anyhow::Result<Self> {
         let first = text.lines().next().unwrap_or_default();
         let Some(shebang) = first.strip_prefix("#!") else {
-            bail!("line 1: the script does not begin with #! and the program that reads it");
+            bail!("1: the script does not begin with #! and the program that reads it");
         };
         let mut interpreter: Vec<String> = shebang.split_whitespace().map(str::to_owned).collect();
         // `env -S` splits words, which has been done already.
@@ -268,18 +324,17 @@ impl Script {
             .find(|word| *word != "env" && !word.starts_with('-'))
             .unwrap_or_default()
             .to_owned();
-        let (flag, is_named) = match program
-            .trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
-        {
-            "sh" | "bash" | "dash" | "ash" | "ksh" | "zsh" => ("-c", true),
-            "python" | "pypy" => ("-c", false),
-            "perl" | "ruby" | "julia" | "node" | "Rscript" => ("-e", false),
-            _ => bail!(
-                "line 1: {} is not known to take a script as an argument: put the script into the \
+        let (flag, is_named) =
+            match program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
+                "sh" | "bash" | "dash" | "ash" | "ksh" | "zsh" => ("-c", true),
+                "python" | "pypy" => ("-c", false),
+                "perl" | "ruby" | "julia" | "node" | "Rscript" => ("-e", false),
+                _ => bail!(
+                    "1: {} is not known to take a script as an argument: put the script into the \
                  image, and submit the command that runs it",
-                text::quoted(&program)
-            ),
-        };
+                    text::quoted(&program)
+                ),
+            };
         interpreter.push(flag.to_owned());
         Ok(Script { interpreter, is_named, text: text.to_owned() })
     }
@@ -315,13 +370,13 @@ srun solve
     #[test]
     fn what_cannot_be_read_names_its_line() {
         for (line, said) in [
-            ("--nodes", "line 2: --nodes needs a value"),
-            ("'open", "line 2: a quotation mark is not closed"),
-            ("solve", "line 2: \"solve\" is no option"),
-            ("-Z 3", "line 2: \"-Z\" is no option that is known here"),
-            ("--exclusive=user", "line 2: --exclusive=user is not there"),
-            ("-d afterok:1", "line 2: --dependency is not there yet"),
-            ("hetjob", "line 2: jobs of several parts"),
+            ("--nodes", "2: --nodes needs a value"),
+            ("'open", "2: a quotation mark is not closed"),
+            ("solve", "2: \"solve\" is no option"),
+            ("-Z 3", "2: \"-Z\" is an option neither of sbatch"),
+            ("--exclusive=user", "2: --exclusive=user is not there"),
+            ("-d afterok:1", "2: --dependency is not there yet"),
+            ("hetjob", "2: jobs of several parts"),
         ] {
             let error = options(&format!("#!/bin/sh\n#SBATCH {line}\n")).unwrap_err().to_string();
             assert!(error.starts_with(said), "{error}");
@@ -335,7 +390,7 @@ srun solve
         assert_eq!(of("#!/usr/bin/env python3").unwrap(), ["/usr/bin/env", "python3", "-c"]);
         assert_eq!(of("#!/usr/bin/env -S perl -w").unwrap(), ["/usr/bin/env", "perl", "-w", "-e"]);
         assert!(of("#!/opt/magic").unwrap_err().to_string().contains("\"magic\" is not known"));
-        assert!(of("echo").unwrap_err().to_string().starts_with("line 1: the script does not"));
+        assert!(of("echo").unwrap_err().to_string().starts_with("1: the script does not"));
     }
 
     /// Each option that means the same is one of `submit`, too.

@@ -136,13 +136,16 @@ fn container(request: &Request, runs: &Runs) -> Value {
     if !limits.is_empty() {
         resources["limits"] = limits.into();
     }
+    // A task of an array is a job of its own to its program, as in Slurm.
+    let pods = if request.array.is_some() { 1 } else { request.pods };
     let sizes = [
-        ("FLUXQUEUE_PODS", request.pods),
-        ("FLUXQUEUE_NTASKS", request.array.unwrap_or(request.tasks)),
+        ("FLUXQUEUE_PODS", pods),
+        ("FLUXQUEUE_NTASKS", request.tasks),
         ("FLUXQUEUE_CPUS_PER_TASK", request.cpus_per_task),
     ];
     let env: Vec<Value> = sizes
         .into_iter()
+        .chain(request.array.map(|tasks| ("FLUXQUEUE_ARRAY_TASK_COUNT", tasks)))
         .map(|(name, value)| (name.to_owned(), value.to_string()))
         .chain(request.env.iter().map(|(name, value)| (name.clone(), value.replace('$', "$$"))))
         .map(|(name, value)| json!({ "name": name, "value": value }))
@@ -271,6 +274,20 @@ mod tests {
         assert_eq!(
             spec["template"]["metadata"]["labels"],
             json!({ "fluxqueue/pod-group": name, "fluxqueue/group-size": "1" })
+        );
+    }
+
+    #[test]
+    fn a_task_of_an_array_knows_its_own_size_and_that_of_the_array() {
+        let line = ["-a", "0-99%10", "--ntasks-per-node", "4", "--image", "i", "--", "x"];
+        let container = &job(&line, "")["spec"]["template"]["spec"]["containers"][0];
+        assert_eq!(container["resources"]["requests"]["cpu"], "4");
+        assert_eq!(
+            container["env"],
+            json!([{ "name": "FLUXQUEUE_PODS", "value": "1" },
+                { "name": "FLUXQUEUE_NTASKS", "value": "4" },
+                { "name": "FLUXQUEUE_CPUS_PER_TASK", "value": "1" },
+                { "name": "FLUXQUEUE_ARRAY_TASK_COUNT", "value": "100" }])
         );
     }
 

@@ -28,6 +28,7 @@ pub(super) struct Request {
     pub array: Option<u32>,
     /// True if each pod has a node of its own among the pods of the job.
     pub is_spread: bool,
+    /// The tasks of the job; for an array, those of each task of it.
     pub tasks: u32,
     pub cpus_per_task: u32,
     /// CPUs of a pod.

@@ -74,15 +74,23 @@ impl Table {
 
     /// Returns the lines. A table without rows is no text.
     pub(crate) fn render(&self, look: &Look) -> String {
+        self.render_below(&mut Vec::new(), look)
+    }
+
+    /// Does the same below lines with columns of these widths. A column that has to be wider grows.
+    pub(crate) fn render_below(&self, widths: &mut Vec<usize>, look: &Look) -> String {
         if self.rows.is_empty() {
             return String::new();
         }
         let headings: Vec<Cell> = self.headings.iter().map(Cell::new).collect();
         let all = || self.has_headings.then_some(&headings).into_iter().chain(&self.rows);
         let columns = self.headings.len();
-        let widths: Vec<usize> = (0..columns)
-            .map(|column| all().map(|row| row[column].text.width()).max().unwrap_or(0))
-            .collect();
+        widths.resize(columns, 0);
+        for row in all() {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = cell.text.width().max(*width);
+            }
+        }
         let before_last: usize = widths[..columns - 1].iter().map(|width| width + GAP).sum();
         let for_last = look
             .width
@@ -91,7 +99,7 @@ impl Table {
         let mut text = String::new();
         for row in all() {
             let last = columns - 1;
-            for (cell, width) in row[..last].iter().zip(&widths) {
+            for (cell, width) in row[..last].iter().zip(&*widths) {
                 text.push_str(&look.paint(cell.style, &cell.text));
                 text.push_str(&" ".repeat(width + GAP - cell.text.width()));
             }

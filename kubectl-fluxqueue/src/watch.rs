@@ -51,7 +51,7 @@ async fn follow(
     shown: &Shown,
     console: &mut Console<'_>,
 ) -> anyhow::Result<u8> {
-    let mut watched = Watched { before: BTreeMap::new(), headings: !shown.no_headers };
+    let mut watched = Watched::new(shown);
     let (mut is_first, mut failures) = (true, 0);
     loop {
         let begun = Instant::now();
@@ -93,9 +93,15 @@ struct Watched {
     before: BTreeMap<String, String>,
     /// True until the headings were shown, if they are wanted.
     headings: bool,
+    /// The widths of the columns so far.
+    widths: Vec<usize>,
 }
 
 impl Watched {
+    fn new(shown: &Shown) -> Self {
+        Watched { before: BTreeMap::new(), headings: !shown.no_headers, widths: Vec::new() }
+    }
+
     /// Returns the rows of jobs that have changed since the last look.
     fn changes(
         &mut self,
@@ -130,7 +136,7 @@ impl Watched {
         let table = queue_table(&changed, shown, now, &look.zone).with_headings(self.headings);
         // A table without rows has no headings either.
         self.headings &= table.is_empty();
-        table.render(look)
+        table.render_below(&mut self.widths, look)
     }
 }
 
@@ -155,7 +161,7 @@ mod tests {
     #[test]
     fn a_watch_shows_what_changes() {
         let now: Timestamp = NOW.parse().unwrap();
-        let mut watched = Watched { before: BTreeMap::new(), headings: true };
+        let mut watched = Watched::new(&Shown::default());
         let mut look = |jobs: &[Record]| {
             watched.changes(jobs.to_vec(), &Shown::default(), now, &Look::plain())
         };
@@ -168,6 +174,20 @@ mod tests {
         let text = look(&[runs, other.clone()]);
         assert!(text.starts_with("job/a ") && text.lines().count() == 2, "{text}");
         assert_eq!(cells(look(&[other]).trim()), ["job/a", "-", "Ended", "-", "-", "-", "-", "-"]);
+    }
+
+    #[test]
+    fn rows_of_later_looks_stand_in_the_columns_of_the_first() {
+        let now: Timestamp = NOW.parse().unwrap();
+        let mut watched = Watched::new(&Shown::default());
+        let mut look = |jobs: &[Record]| {
+            watched.changes(jobs.to_vec(), &Shown::default(), now, &Look::plain())
+        };
+        let long = job("a-long-name", &json!({ "state": "Unsatisfiable" }));
+        let first = look(&[long.clone(), job("a", &json!({ "state": "Pending" }))]);
+        let column = first.find("STATE").unwrap();
+        let later = look(&[long, job("a", &json!({ "state": "Running" }))]);
+        assert_eq!(later.find("Running"), Some(column), "{first}{later}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -44,10 +44,12 @@ pub(crate) async fn hold(
     .await
 }
 
-/// Returns the holds with one of this user.
+/// Returns the holds with one of this user; `None` if that changes nothing. A hold without a reason
+/// leaves that of an earlier one.
 fn holds_with(wishes: &Overrides, own: &str, reason: &str) -> Option<Value> {
     let mine = Hold { by: own.to_owned(), reason: reason.to_owned() };
-    if wishes.holds.contains(&mine) {
+    let mut earlier = wishes.holds.iter().filter(|hold| hold.by == own);
+    if earlier.any(|hold| reason.is_empty() || *hold == mine) {
         return None;
     }
     let mut holds: Vec<&Hold> = wishes.holds.iter().filter(|hold| hold.by != own).collect();
@@ -249,6 +251,16 @@ mod tests {
         assert_eq!(codes(&["a", "job/b"]).await, 1);
         assert_eq!(codes(&["node/a", "b"]).await, 2);
         assert_eq!(codes(&["a", "job/b c"]).await, 2);
+    }
+
+    #[test]
+    fn a_hold_without_a_reason_keeps_the_reason_that_is_there() {
+        let before = wishes(json!({ "holds": [{ "by": "ann", "reason": "audit" }] }));
+        assert_eq!(holds_with(&before, "ann", ""), None);
+        assert_eq!(
+            holds_with(&before, "ann", "inventory"),
+            Some(json!({ "holds": [{ "by": "ann", "reason": "inventory" }] }))
+        );
     }
 
     #[test]

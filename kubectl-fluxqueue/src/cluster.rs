@@ -368,3 +368,32 @@ pub(crate) fn told(error: kube::Error) -> anyhow::Error {
         error => anyhow::Error::new(error),
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::convert::Infallible;
+
+    use http::{Response, StatusCode};
+    use kube::client::Body;
+    use serde_json::json;
+
+    /// Makes a cluster of these objects, by their paths. It answers each write with the object as
+    /// it was.
+    pub(crate) fn cluster_of(objects: &[(&str, Value)]) -> Cluster {
+        let objects = objects.iter().map(|(path, object)| ((*path).to_owned(), object.clone()));
+        let objects: BTreeMap<String, Value> = objects.collect();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (status, object) = match objects.get(request.uri().path()) {
+                Some(object) => (StatusCode::OK, object.clone()),
+                None => (StatusCode::NOT_FOUND, json!({ "status": "Failure", "code": 404 })),
+            };
+            let mut response = Response::new(Body::from(object.to_string().into_bytes()));
+            *response.status_mut() = status;
+            std::future::ready(Ok::<_, Infallible>(response))
+        });
+        let config = Config::new("http://127.0.0.1:1".parse().unwrap());
+        Cluster { client: Client::new(service, "lab"), config, namespace: "lab".to_owned() }
+    }
+}

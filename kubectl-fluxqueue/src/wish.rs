@@ -16,6 +16,7 @@ use crate::cluster::{Cluster, Selection};
 use crate::console::{Console, said};
 use crate::exit::{DONE, code_of, usage};
 use crate::find::find_record;
+use crate::logs::pods_of;
 use crate::record::Record;
 use crate::when_text::slurm;
 
@@ -164,9 +165,18 @@ pub(crate) async fn walltime(
     console: &mut Console<'_>,
 ) -> anyhow::Result<u8> {
     let cluster = Cluster::connect(connection).await?;
+    plan_for(&cluster, &args, console).await
+}
+
+/// Changes how long a job may run, and says if Kubernetes ends it before that time is over.
+async fn plan_for(
+    cluster: &Cluster,
+    args: &WalltimeArgs,
+    console: &mut Console<'_>,
+) -> anyhow::Result<u8> {
     let seconds = args.time.map(i64::try_from).transpose().context("the time is too long")?;
     let wish = json!({ "walltimeSeconds": seconds });
-    let record = change(&cluster, &args.job, |record| {
+    let record = change(cluster, &args.job, |record| {
         (record.spec.overrides.walltime_seconds != seconds).then(|| wish.clone())
     })
     .await?;
@@ -176,7 +186,33 @@ pub(crate) async fn walltime(
     };
     console
         .print(&format!("{} {to}; Fluxqueue plans with that, and ends no job\n", record.shown()))?;
+    if let Some(seconds) = seconds
+        && let Some(deadline) = deadline(cluster, &record).await.filter(|it| *it < seconds)
+    {
+        console.note(&format!(
+            "Kubernetes ends {} after {}, before that time is over: activeDeadlineSeconds",
+            record.shown(),
+            slurm(deadline)
+        ));
+    }
     Ok(DONE)
+}
+
+/// Returns the time in seconds after which Kubernetes ends a job, if there is one that the user may
+/// read.
+async fn deadline(cluster: &Cluster, record: &Record) -> Option<i64> {
+    let workload = &record.spec.workload_ref;
+    if workload.kind != "Job" {
+        let pods = pods_of(cluster, record).await.ok()?;
+        return pods.iter().filter_map(|pod| pod.spec.active_deadline_seconds).min();
+    }
+    // Its pods may not be there yet.
+    let namespace = Some(record.metadata.namespace.as_str());
+    let job: Option<Value> = cluster.get(Resource::JOB, namespace, &workload.name).await.ok()?;
+    let job = job?;
+    let of_job = job.pointer("/spec/activeDeadlineSeconds");
+    let of_pods = job.pointer("/spec/template/spec/activeDeadlineSeconds");
+    of_job.into_iter().chain(of_pods).filter_map(Value::as_i64).min()
 }
 
 /// Applies an action to each of several jobs; a failure does not keep the other jobs from it.
@@ -228,6 +264,7 @@ async fn change(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::tests::cluster_of;
     use crate::console::Look;
     use crate::find::Wanted;
 
@@ -261,6 +298,36 @@ mod tests {
             holds_with(&before, "ann", "inventory"),
             Some(json!({ "holds": [{ "by": "ann", "reason": "inventory" }] }))
         );
+    }
+
+    #[tokio::test]
+    async fn a_walltime_beyond_the_deadline_of_a_job_is_said_to_be() {
+        let record = json!({
+            "metadata": { "name": "a-job-1", "namespace": "lab" },
+            "spec": { "workloadRef": { "kind": "Job", "name": "a", "uid": "u" } },
+        });
+        let said = async |time: u64, spec: Value| {
+            let records = "/apis/jobs.converged-computing.org/v1alpha1/namespaces/lab/fluxjobs";
+            let cluster = cluster_of(&[
+                (records, json!({ "items": [record] })),
+                (&format!("{records}/a-job-1"), record.clone()),
+                ("/apis/batch/v1/namespaces/lab/jobs/a", json!({ "spec": spec })),
+            ]);
+            let (mut out, mut err) = (Vec::new(), Vec::new());
+            let mut console = Console::new(std::io::empty(), &mut out, &mut err, Look::plain());
+            let args = WalltimeArgs { job: "a".to_owned(), time: Some(time), reset: false };
+            assert_eq!(plan_for(&cluster, &args, &mut console).await.unwrap(), DONE);
+            drop(console);
+            assert!(out.starts_with(b"job/a may run for "));
+            String::from_utf8(err).unwrap()
+        };
+        let of_pods = json!({ "template": { "spec": { "activeDeadlineSeconds": 1800 } } });
+        let warning = "Kubernetes ends job/a after 30:00, before that time is over: \
+                       activeDeadlineSeconds\n";
+        assert_eq!(said(2700, of_pods.clone()).await, warning);
+        assert_eq!(said(1800, of_pods).await, "");
+        assert_eq!(said(2700, json!({ "activeDeadlineSeconds": 1800 })).await, warning);
+        assert_eq!(said(2700, json!({})).await, "");
     }
 
     #[test]

@@ -135,8 +135,7 @@ async fn of_job(cluster: &Cluster, wanted: &str) -> anyhow::Result<Vec<Doomed>> 
 
 /// Describes a job that is to be deleted.
 fn about(record: &Record) -> String {
-    let status = &record.status;
-    format!("{}, {} of {} pods have nodes", text::name(record.state()), status.bound, status.total)
+    format!("{}, {}", text::name(record.state()), record.told_bound())
 }
 
 /// Returns the objects that make these pods, or the pods themselves.
@@ -212,10 +211,10 @@ mod tests {
     #[test]
     fn a_user_sees_what_is_deleted() {
         let job =
-            of_made("Job", &meta(None), "Running, 3 of 4 pods have nodes".to_owned()).unwrap();
+            of_made("Job", &meta(None), "Running, 3 of its 4 pods have nodes".to_owned()).unwrap();
         assert_eq!(
             listing(&[job]),
-            "This deletes:\n  job/a in namespace lab, Running, 3 of 4 pods have nodes"
+            "This deletes:\n  job/a in namespace lab, Running, 3 of its 4 pods have nodes"
         );
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use http::{HeaderName, HeaderValue, Request, header};
-use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig};
+use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -317,7 +317,12 @@ async fn configuration(connection: &Connection) -> anyhow::Result<Config> {
     let mut config = match &connection.kubeconfig {
         Some(path) => {
             let reading = || format!("reading kubeconfig {}", path.display());
-            let file = Kubeconfig::read_from(path).with_context(reading)?;
+            let file = Kubeconfig::read_from(path).map_err(|error| match error {
+                // Its message would name the file again.
+                KubeconfigError::ReadConfig(error, _) => anyhow::Error::new(error),
+                error => anyhow::Error::new(error),
+            });
+            let file = file.with_context(reading)?;
             Config::from_custom_kubeconfig(file, &options).await.with_context(reading)?
         }
         None if connection.context.is_some() => {
@@ -378,6 +383,17 @@ pub(crate) mod tests {
     use http::{Response, StatusCode};
     use kube::client::Body;
     use serde_json::json;
+
+    #[tokio::test]
+    async fn a_kubeconfig_that_is_not_there_is_named_once() {
+        let kubeconfig = Some("/nowhere/config".into());
+        let connection = Connection { kubeconfig, ..Connection::default() };
+        let error = Cluster::connect(&connection).await.err().unwrap();
+        assert_eq!(
+            crate::console::said(&error),
+            "reading kubeconfig /nowhere/config: No such file or directory (os error 2)"
+        );
+    }
 
     /// Makes a cluster of these objects, by their paths. It answers each write with the object as
     /// it was.

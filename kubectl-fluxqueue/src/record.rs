@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use fluxqueue_api::{Overrides, names, text};
+use fluxqueue_workload::quantity::Quantity;
 
 use crate::when_text::lenient;
 
@@ -216,6 +217,10 @@ pub(crate) struct Blocker {
     pub reason: String,
     /// The reason for people.
     pub message: String,
+    /// The amount of a resource that the job requests; `None` if the limit counts jobs.
+    pub requested: Option<String>,
+    /// The limit.
+    pub limit: Option<String>,
     /// The job in the way.
     pub behind: Option<String>,
     /// The time from which nodes are kept for that job.
@@ -224,6 +229,13 @@ pub(crate) struct Blocker {
 }
 
 impl Blocker {
+    /// True if the job asks for more than the limit, however much of it others use.
+    pub(crate) fn is_beyond_limit(&self) -> bool {
+        let requested = Quantity::parse(self.requested.as_deref().unwrap_or("1")).ok();
+        let limit = self.limit.as_deref().and_then(|limit| Quantity::parse(limit).ok());
+        requested.zip(limit).is_some_and(|(requested, limit)| requested > limit)
+    }
+
     /// Returns the reason for people in this namespace, with the workload in the way instead of its
     /// FluxJob.
     pub(crate) fn told(&self, own: &str) -> String {
@@ -321,11 +333,21 @@ impl Record {
 
     /// Returns the size in words; `None` while no pods are on record.
     pub(crate) fn told_size(&self) -> Option<String> {
-        let Status { bound, total, .. } = self.status;
         if self.has_ended() {
-            return Some(format!("{} pods", self.pods()));
+            let pods = self.pods();
+            return Some(format!("{pods} {}", if pods == 1 { "pod" } else { "pods" }));
         }
-        self.has_pods().then(|| format!("{bound} pods have nodes, of {total}"))
+        self.has_pods().then(|| self.told_bound())
+    }
+
+    /// Returns how many of its pods have nodes: `3 of its 4 pods have nodes`.
+    pub(crate) fn told_bound(&self) -> String {
+        match (self.status.bound, self.status.total) {
+            (0, 1) => "its pod has no node".to_owned(),
+            (1, 1) => "its pod has a node".to_owned(),
+            (1, total) => format!("1 of its {total} pods has a node"),
+            (bound, total) => format!("{bound} of its {total} pods have nodes"),
+        }
     }
 
     /// False if no pods are on record.
@@ -407,7 +429,7 @@ pub(crate) mod tests {
         .unwrap();
         let read = record(&json!({ "status": status }));
         assert_eq!((read.size(), read.status.position), ("1/4".to_owned(), Some(2)));
-        assert_eq!(read.told_size().as_deref(), Some("1 pods have nodes, of 4"));
+        assert_eq!(read.told_size().as_deref(), Some("1 of its 4 pods has a node"));
         assert_eq!(read.status.estimated_start.unwrap().kind, "Reserved");
         assert_eq!(read.status.blocked_by[0].behind.as_deref(), Some("lab/b"));
     }

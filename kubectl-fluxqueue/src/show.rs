@@ -234,11 +234,7 @@ fn why_job(record: &Record, now: Timestamp, zone: &TimeZone) -> String {
             .start_time
             .map_or(String::new(), |at| format!(" since {}", clock(at, now, zone)));
         let verb = if record.state() == "Starting" { "starts" } else { "runs" };
-        let _ = writeln!(
-            text,
-            "{job} {verb}{since}: {} of its {} pods have nodes.",
-            status.bound, status.total
-        );
+        let _ = writeln!(text, "{job} {verb}{since}: {}.", record.told_bound());
         if let Some(degraded) = record.condition("Degraded").filter(|it| it.status == "True") {
             let _ = writeln!(
                 text,
@@ -276,7 +272,9 @@ fn why_job(record: &Record, now: Timestamp, zone: &TimeZone) -> String {
                 clock_and_off(from, now, zone)
             );
         }
-        if let Some(advice) = advice(&blocker.reason).filter(|advice| !advised.contains(advice)) {
+        let advice =
+            if blocker.is_beyond_limit() { Some(BEYOND_LIMIT) } else { advice(&blocker.reason) };
+        if let Some(advice) = advice.filter(|advice| !advised.contains(advice)) {
             let _ = writeln!(text, "  What you can do: {advice}");
             advised.push(advice);
         }
@@ -318,6 +316,10 @@ fn why_pod(pod: &Pod, now: Timestamp, zone: &TimeZone) -> String {
     }
 }
 
+/// The advice for a job that asks for more than a limit of its queue.
+const BEYOND_LIMIT: &str = "ask for less, or use another queue (`kubectl fluxqueue move --queue`): \
+    the job is beyond the limit by itself, and no end of another makes room for it.";
+
 /// Returns advice for the user about a reason.
 fn advice(reason: &str) -> Option<&'static str> {
     Some(match reason {
@@ -331,7 +333,7 @@ fn advice(reason: &str) -> Option<&'static str> {
         }
         "UnknownEnd" => "ask the owners of these jobs for a walltime: then this one gets a date.",
         "QueueLimit" => {
-            "wait for jobs of the queue to end, ask for less, or use another queue \
+            "wait for jobs that count towards the limit to end, ask for less, or use another queue \
              (`kubectl fluxqueue move --queue`)."
         }
         "QueueFull" => "wait: it gets a place when there is room. Or use another queue.",
@@ -435,7 +437,7 @@ FluxJob:      solve-job-1
 State:        Pending
 Queue:        default
 Place:        2
-Size:         0 pods have nodes, of 64
+Size:         0 of its 64 pods have nodes
 Walltime:     2:00:00
 Submitted:    13:00, 24 min ago
 Queued:       13:00, 24 min ago
@@ -519,6 +521,36 @@ Warnings:
             text,
             "job/solve runs since 13:12: 3 of its 4 pods have nodes.\n  MemberLost: lost p\n"
         );
+    }
+
+    #[test]
+    fn a_job_of_one_pod_has_no_plural() {
+        let text = |bound: i64, total: i64| {
+            let status = json!({ "state": "Running", "bound": bound, "total": total,
+                "startTime": "2026-01-05T13:12:00Z" });
+            why_job(&job(&status, &json!({})), now(), &TimeZone::UTC)
+        };
+        assert_eq!(text(1, 1), "job/solve runs since 13:12: its pod has a node.\n");
+        assert_eq!(text(0, 1), "job/solve runs since 13:12: its pod has no node.\n");
+        assert_eq!(text(1, 4), "job/solve runs since 13:12: 1 of its 4 pods has a node.\n");
+    }
+
+    #[test]
+    fn no_end_of_others_helps_against_a_limit_that_the_job_exceeds_by_itself() {
+        let why = |requested: Option<&str>, limit: &str| {
+            let limit = json!({ "reason": "QueueLimit", "message": "m", "requested": requested,
+                "used": "0", "limit": limit });
+            let status = json!({ "state": "Pending", "blockedBy": [limit] });
+            why_job(&job(&status, &json!({})), now(), &TimeZone::UTC)
+        };
+        for (requested, limit) in [(Some("12"), "8"), (Some("1500m"), "1"), (None, "0")] {
+            let text = why(requested, limit);
+            assert!(text.contains("What you can do: ask for less"), "{text}");
+        }
+        for (requested, limit) in [(Some("8"), "8"), (Some("900Mi"), "1Gi"), (None, "2")] {
+            let text = why(requested, limit);
+            assert!(text.contains("What you can do: wait for jobs"), "{text}");
+        }
     }
 
     /// A new reason needs advice, or a place among those that pass by themselves.

@@ -119,7 +119,7 @@ fn explained(ns: &Namespace<'_>) {
     for line in [
         "Job:          job/waits\n",
         "State:        Pending\n",
-        "Size:         0 pods have nodes, of 4\n",
+        "Size:         0 of its 4 pods have nodes\n",
     ] {
         assert!(text.contains(line), "{text}");
     }
@@ -205,7 +205,8 @@ fn cancelled(ns: &Namespace<'_>) {
     let ran = command_with(ns, &["cancel", "runs"], "n\n", &look);
     assert_eq!((ran.code, ns.list("jobs").len()), (1, 2), "{}", ran.err);
     assert!(
-        ran.err.contains("Running, 4 of 4 pods have nodes") && ran.err.contains("Delete? [y/N]")
+        ran.err.contains("Running, 4 of its 4 pods have nodes")
+            && ran.err.contains("Delete? [y/N]")
     );
     let ran = command_with(ns, &["cancel", "runs", "lone"], "y\n", &look);
     assert_eq!(

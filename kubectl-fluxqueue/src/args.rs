@@ -395,9 +395,12 @@ pub(crate) struct PauseArgs {
     /// Why, for others to read
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub reason: String,
-    /// The namespace of Fluxqueue
+    /// The namespace of Fluxqueue and of its Lease
     #[arg(long, value_name = "NAMESPACE", default_value = "fluxqueue-system")]
     pub leader_namespace: String,
+    /// The name of the Lease
+    #[arg(long, value_name = "NAME", default_value = "fluxqueue")]
+    pub leader_lease: String,
 }
 
 #[derive(Debug, Clone, Default, clap::Args)]

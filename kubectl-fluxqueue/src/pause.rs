@@ -5,7 +5,7 @@
 
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use fluxqueue_api::names::PAUSED;
 use fluxqueue_api::pause;
@@ -30,13 +30,33 @@ pub(crate) async fn pause(
     console: &mut Console<'_>,
 ) -> anyhow::Result<u8> {
     check_reason(&args.reason)?;
+    check_name(&args.leader_lease).context("--leader-lease").map_err(usage)?;
     let cluster = Cluster::connect(connection).await?;
+    pause_in(&cluster, &args, console).await
+}
+
+/// Pauses Fluxqueue in this cluster, and says if no process leads there.
+async fn pause_in(
+    cluster: &Cluster,
+    args: &PauseArgs,
+    console: &mut Console<'_>,
+) -> anyhow::Result<u8> {
     let own = cluster.own_name().await?;
-    if let Some(paused) = state(&cluster, &args.leader_namespace).await? {
+    let namespace = args.leader_namespace.as_str();
+    if let Some(paused) = state(cluster, namespace).await? {
         bail!("no change: {}", pause::message(&paused));
     }
     let value = pause::value(&own, &args.reason);
-    set(&cluster, &args.leader_namespace, json!(value)).await?;
+    set(cluster, namespace, json!(value)).await?;
+    // A user may be allowed to pause Fluxqueue, and not to read its Lease.
+    let lease: anyhow::Result<Option<Value>> =
+        cluster.get(Resource::LEASE, Some(namespace), &args.leader_lease).await;
+    if matches!(lease, Ok(None)) {
+        console.note(&format!(
+            "There is no {} of a leader: does Fluxqueue run in another --leader-namespace?",
+            Resource::LEASE.called(Some(namespace), &args.leader_lease)
+        ));
+    }
     console.print(&format!(
         "{}\nNo job starts until `kubectl fluxqueue resume`; jobs that have begun go on.\n",
         pause::message(&value)
@@ -70,10 +90,47 @@ async fn state(cluster: &Cluster, namespace: &str) -> anyhow::Result<Option<Stri
     Ok(found.metadata.annotations.get(PAUSED).cloned())
 }
 
-async fn set(cluster: &Cluster, namespace: &str, value: serde_json::Value) -> anyhow::Result<()> {
+async fn set(cluster: &Cluster, namespace: &str, value: Value) -> anyhow::Result<()> {
     let patch = json!({ "metadata": { "annotations": { PAUSED: value } } });
     let written = cluster.merge(Resource::NAMESPACE, None, namespace, &patch).await?;
     written
         .map(drop)
         .with_context(|| format!("namespace {namespace}: it changes meanwhile; try again"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::tests::cluster_of;
+    use crate::console::Look;
+
+    #[tokio::test]
+    async fn a_pause_where_no_process_has_led_says_so() {
+        let user = json!({ "status": { "userInfo": { "username": "ann" } } });
+        let mut objects = vec![
+            ("/apis/authentication.k8s.io/v1/selfsubjectreviews", user),
+            ("/api/v1/namespaces/fq", json!({ "metadata": { "name": "fq" } })),
+        ];
+        let args = PauseArgs {
+            reason: String::new(),
+            leader_namespace: "fq".to_owned(),
+            leader_lease: "leads".to_owned(),
+        };
+        let said = async |objects: &[(&str, Value)]| {
+            let (mut out, mut err) = (Vec::new(), Vec::new());
+            let mut console = Console::new(std::io::empty(), &mut out, &mut err, Look::plain());
+            let paused = pause_in(&cluster_of(objects), &args, &mut console).await;
+            drop(console);
+            assert_eq!(paused.unwrap(), DONE);
+            assert!(out.starts_with(b"Fluxqueue is paused by ann"));
+            String::from_utf8(err).unwrap()
+        };
+        assert_eq!(
+            said(&objects).await,
+            "There is no lease fq/leads of a leader: does Fluxqueue run in another \
+             --leader-namespace?\n"
+        );
+        objects.push(("/apis/coordination.k8s.io/v1/namespaces/fq/leases/leads", json!({})));
+        assert_eq!(said(&objects).await, "");
+    }
 }

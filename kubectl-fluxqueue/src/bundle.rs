@@ -1,14 +1,11 @@
 //! `support-bundle`: collects the material for looking into a fault in one file.
 //!
 //! These are never in it: Secrets, environments of containers, tokens, and the managers of fields.
-//! With `--anonymous` every text that is not known to be harmless is replaced by a number, the same
-//! one for the same text, and free text (messages, logs) is left out: only texts under keys that
-//! [`is_harmless_key`] allows stay.
+//! With `--anonymous` numbers take the place of names (`anonymous.rs`), and there are no logs.
 //!
 //! Bounds: the file has [`BUNDLE_BYTES_MAX`] bytes, and a part [`PART_BYTES_MAX`]. A part that
 //! cannot be had or does not fit is named in `index.txt`, with the reason.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -24,6 +21,7 @@ use serde_json::{Value, json};
 
 use fluxqueue_api::text;
 
+use crate::anonymous::{Pseudonyms, without_labels};
 use crate::api_path::{Query, Resource};
 use crate::args::{BundleArgs, Connection, Leading};
 use crate::cluster::{Cluster, Selection};
@@ -56,10 +54,6 @@ struct Bundle {
     pseudonyms: Option<Pseudonyms>,
     now: u64,
 }
-
-/// Numbers instead of texts.
-#[derive(Debug, Default)]
-struct Pseudonyms(HashMap<String, usize>);
 
 /// Collects a bundle.
 pub(crate) async fn run(
@@ -176,7 +170,7 @@ async fn of_leader(cluster: &Cluster, args: &BundleArgs, bundle: &mut Bundle) {
     let leader = match Leader::find(cluster, &args.leading).await {
         Ok(leader) => leader,
         Err(error) => {
-            bundle.left_out("leader", &said(&error));
+            bundle.not_read("leader", &error);
             return;
         }
     };
@@ -193,27 +187,11 @@ async fn of_leader(cluster: &Cluster, args: &BundleArgs, bundle: &mut Bundle) {
     bundle.add_text("leader/metrics.txt", metrics);
 }
 
-/// Returns metrics without the values of labels, which name queues and namespaces.
-fn without_labels(metrics: &str) -> String {
-    let mut text = String::new();
-    for line in metrics.lines() {
-        let line = match (line.split_once('{'), line.rsplit_once('}')) {
-            (Some((name, _)), Some((_, value))) if !line.starts_with('#') => {
-                format!("{name}{{…}}{value}")
-            }
-            _ => line.to_owned(),
-        };
-        text.push_str(&line);
-        text.push('\n');
-    }
-    text
-}
-
 /// Adds the logs of Fluxqueue's own pods.
 async fn logs(cluster: &Cluster, own: &str, bundle: &mut Bundle) {
     let listed = match cluster.list(Resource::POD, &of_fluxqueue(own), LOGS_MAX).await {
         Ok(listed) => listed,
-        Err(error) => return bundle.left_out("own/logs", &said(&error)),
+        Err(error) => return bundle.not_read("own/logs", &error),
     };
     for raw in listed.items {
         let name = Record::read(&raw).metadata.name;
@@ -265,18 +243,24 @@ impl Bundle {
     }
 
     fn add_text(&mut self, name: &str, text: anyhow::Result<String>) {
-        match text.and_then(|text| self.append(name, &text)) {
-            Ok(()) => {
+        match text.map(|text| self.append(name, &text)) {
+            Ok(Ok(())) => {
                 let _ = writeln!(self.index, "{name}");
             }
-            Err(error) => self.left_out(name, &said(&error)),
+            // It does not fit, and the error names no object.
+            Ok(Err(error)) => self.left_out(name, &said(&error)),
+            Err(error) => self.not_read(name, &error),
         }
     }
 
+    /// Notes that a part could not be read, with the error unless that may name objects.
+    fn not_read(&mut self, name: &str, error: &anyhow::Error) {
+        let is_anonymous = self.pseudonyms.is_some();
+        let why = if is_anonymous { "it could not be read".to_owned() } else { said(error) };
+        self.left_out(name, &why);
+    }
+
     fn left_out(&mut self, name: &str, why: &str) {
-        // An error may name objects.
-        let why =
-            if self.pseudonyms.is_some() { "it could not be had, or does not fit" } else { why };
         let _ = writeln!(self.index, "{name}: left out: {why}");
     }
 
@@ -332,131 +316,10 @@ fn redact(value: &mut Value) {
     }
 }
 
-/// True if the text of this member is one of a closed set, a number or a time.
-fn is_harmless_key(key: &str) -> bool {
-    matches!(
-        key,
-        "kind"
-            | "apiVersion"
-            | "state"
-            | "reason"
-            | "type"
-            | "status"
-            | "phase"
-            | "policy"
-            | "stopPolicy"
-            | "effect"
-            | "maxWalltimeAction"
-            | "nodeIndexes"
-            | "podIndexes"
-            | "requested"
-            | "available"
-            | "used"
-            | "limit"
-            | "displaySize"
-            | "resourceVersion"
-            | "architecture"
-            | "kernelVersion"
-            | "kubeletVersion"
-            | "operatingSystem"
-            | "now"
-            | "asOf"
-            | "time"
-            | "start"
-            | "queuedAt"
-            | "startTime"
-            | "completionTime"
-            | "creationTimestamp"
-            | "lastTransitionTime"
-            | "lastHeartbeatTime"
-            | "renewTime"
-            | "acquireTime"
-            | "lastProbeTime"
-            | "lastUpdateTime"
-            | "restartPolicy"
-            | "expectedStart"
-            | "passedBySince"
-            | "reservedFrom"
-            | "promisedFrom"
-            | "lastEnd"
-            | "promised"
-            | "level"
-    )
-}
-
-/// True if the members of this one are named by users, and not by a schema.
-fn has_names_of_users(key: &str) -> bool {
-    matches!(
-        key,
-        "labels"
-            | "annotations"
-            | "nodeSelector"
-            | "matchLabels"
-            | "jobs"
-            | "nodes"
-            | "data"
-            | "selector"
-    )
-}
-
-/// True if a name is one of Kubernetes or of Fluxqueue, and so says nothing.
-fn is_well_known(name: &str) -> bool {
-    name.starts_with("fluxqueue/")
-        || name.split('/').next().is_some_and(|prefix| prefix.ends_with("kubernetes.io"))
-}
-
-/// True if a text is an amount of a resource, such as `500m` or `16Gi`: it is as harmless as a
-/// number.
-fn is_amount(text: &str) -> bool {
-    const UNITS: [&str; 16] =
-        ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    number.parse::<f64>().is_ok() && UNITS.contains(&unit)
-}
-
-impl Pseudonyms {
-    /// Replaces texts under this key.
-    fn replace(&mut self, value: &mut Value, key: &str) {
-        match value {
-            Value::String(text) => {
-                if matches!(key, "message" | "note" | "displayNodes") {
-                    "(left out)".clone_into(text);
-                } else if !is_harmless_key(key) && !is_amount(text) {
-                    *text = self.of(text);
-                }
-            }
-            Value::Array(items) => {
-                // Objects in a list have the names of a schema.
-                let key = if has_names_of_users(key) { "" } else { key };
-                for item in items {
-                    self.replace(item, key);
-                }
-            }
-            Value::Object(members) => {
-                let is_users = has_names_of_users(key);
-                let old = std::mem::take(members);
-                for (name, mut member) in old {
-                    let is_hidden = is_users && !is_well_known(&name);
-                    // Labels are texts of users, and so is the reason of a hold.
-                    let is_free = is_users || key == "holds";
-                    self.replace(&mut member, if is_free { "" } else { &name });
-                    members.insert(if is_hidden { self.of(&name) } else { name }, member);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn of(&mut self, text: &str) -> String {
-        let next = self.0.len() + 1;
-        format!("x{}", self.0.entry(text.to_owned()).or_insert(next))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashMap;
     use std::io::Read as _;
 
     fn job() -> Value {
@@ -512,19 +375,15 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_harmless_and_names_with_digits_are_not() {
-        for text in ["4", "500m", "16Gi", "1.5"] {
-            assert!(is_amount(text), "{text}");
-        }
-        for text in ["3d-solver", "10.1.2.3", "1node", "m", "", "2 Gi"] {
-            assert!(!is_amount(text), "{text}");
-        }
-    }
-
-    #[test]
-    fn labels_of_metrics_name_nothing() {
-        let text = without_labels("# HELP a b\na{queue=\"moon\",x=\"}\"} 3\nb 4\n");
-        assert_eq!(text, "# HELP a b\na{…} 3\nb 4\n");
+    fn an_anonymous_bundle_says_whether_a_part_is_missing_or_too_large() {
+        let mut bundle = Bundle::new(true);
+        bundle.add_text("large.txt", Ok("x".repeat(PART_BYTES_MAX + 1)));
+        bundle.add_value("state.json", Err(anyhow::anyhow!("ann@example.com may not")));
+        assert_eq!(
+            bundle.index,
+            "large.txt: left out: it has more than 8388608 bytes\n\
+             state.json: left out: it could not be read\n"
+        );
     }
 
     #[test]

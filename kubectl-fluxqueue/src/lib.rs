@@ -12,6 +12,7 @@
 //! **Invariant:** texts of objects reach the terminal through `fluxqueue_api::text` or
 //! `console::plain_json` alone, so that no tenant writes control characters there.
 
+mod anonymous;
 mod api_path;
 mod args;
 mod bundle;

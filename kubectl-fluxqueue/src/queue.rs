@@ -380,7 +380,7 @@ pub(crate) fn queue_table(
                 status
                     .blocked_by
                     .first()
-                    .map(|blocker| blocker.told(&record.metadata.namespace))
+                    .map(|blocker| blocker.told(&record.metadata.namespace, now, zone))
                     .into(),
             ]);
         }

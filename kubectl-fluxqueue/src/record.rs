@@ -5,13 +5,14 @@
 //! which is most of a large FluxJob, is not decoded.
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use fluxqueue_api::{Overrides, names, text};
 use fluxqueue_workload::quantity::Quantity;
 
-use crate::when_text::lenient;
+use crate::when_text::{clock, lenient, off};
 
 /// The parts of any object's metadata that are read.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -237,13 +238,18 @@ impl Blocker {
     }
 
     /// Returns the reason for people in this namespace, with the workload in the way instead of its
-    /// FluxJob.
-    pub(crate) fn told(&self, own: &str) -> String {
-        let called = self.behind.as_deref().map(|behind| (behind, called(behind, own)));
-        text::into_message(match called {
-            Some((behind, called)) => self.message.replace(behind, &called),
-            None => self.message.clone(),
-        })
+    /// FluxJob, and in local time.
+    pub(crate) fn told(&self, own: &str, now: Timestamp, zone: &TimeZone) -> String {
+        let mut message = self.message.clone();
+        if let Some(behind) = &self.behind {
+            message = message.replace(behind, &called(behind, own));
+        }
+        if let Some(from) = self.reserved_from {
+            let universal = from.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+            let local = format!("{} ({})", clock(from, now, zone), off(from, now));
+            message = message.replace(&universal, &local);
+        }
+        text::into_message(message)
     }
 }
 
@@ -388,7 +394,9 @@ pub(crate) mod tests {
     fn a_reason_names_the_workload_in_the_way() {
         let told = |behind: &str, own: &str| {
             let message = format!("No end is known for {behind}");
-            Blocker { message, behind: Some(behind.to_owned()), ..Blocker::default() }.told(own)
+            let blocker =
+                Blocker { message, behind: Some(behind.to_owned()), ..Blocker::default() };
+            blocker.told(own, Timestamp::UNIX_EPOCH, &TimeZone::UTC)
         };
         let other = "lab/train-job-29v6v";
         assert_eq!(told(other, "lab"), "No end is known for job/train");

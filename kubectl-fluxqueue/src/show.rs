@@ -110,7 +110,7 @@ fn all_of(record: &Record, now: Timestamp, look: &Look) -> String {
         }),
     );
     line("Wishes", wishes(record));
-    text.push_str(&blockers(record));
+    text.push_str(&blockers(record, now, zone));
     text.push_str(&warnings(record));
     text
 }
@@ -143,13 +143,13 @@ fn estimate(record: &Record, now: Timestamp, zone: &TimeZone) -> Option<String> 
     waits.then(|| "no known date".to_owned())
 }
 
-fn blockers(record: &Record) -> String {
+fn blockers(record: &Record, now: Timestamp, zone: &TimeZone) -> String {
     let mut lines = String::new();
     if record.is_under_way() || record.has_ended() {
         return lines;
     }
     for blocker in &record.status.blocked_by {
-        let message = blocker.told(&record.metadata.namespace);
+        let message = blocker.told(&record.metadata.namespace, now, zone);
         let _ = writeln!(lines, "  {}: {message}", text::name(&blocker.reason));
     }
     if lines.is_empty() { lines } else { format!("In its way:\n{lines}") }
@@ -263,15 +263,8 @@ fn why_job(record: &Record, now: Timestamp, zone: &TimeZone) -> String {
             text,
             "\n{}\n  {}",
             text::name(&blocker.reason),
-            blocker.told(&record.metadata.namespace)
+            blocker.told(&record.metadata.namespace, now, zone)
         );
-        if let Some(from) = blocker.reserved_from {
-            let _ = writeln!(
-                text,
-                "  Nodes are kept for that job from {} on.",
-                clock_and_off(from, now, zone)
-            );
-        }
         let advice =
             if blocker.is_beyond_limit() { Some(BEYOND_LIMIT) } else { advice(&blocker.reason) };
         if let Some(advice) = advice.filter(|advice| !advised.contains(advice)) {
@@ -413,9 +406,9 @@ mod tests {
                     "asOf": "2026-01-05T13:20:00Z" },
                 "blockedBy": [
                     { "reason": "InsufficientResources", "message": "2 GPUs are short\u{1b}[2J" },
-                    { "reason": "QueuedBehind", "message": "waits behind lab/big",
-                        "behind": "lab/big",
-                      "reservedFrom": "2026-01-05T13:30:00Z" },
+                    { "reason": "QueuedBehind", "behind": "lab/big",
+                      "message": "nodes are kept for lab/big from 2026-01-05T13:30:00Z on",
+                      "reservedFrom": "2026-01-05T13:30:00.400000Z" },
                 ],
                 "conditions": [
                     { "type": "Scheduled", "status": "False", "reason": "InsufficientResources",
@@ -445,7 +438,7 @@ Start:        14:05, in 41 min, promised: at that time at the latest
 Wishes:       walltime 2:00:00; held by ann: audit
 In its way:
   InsufficientResources: 2 GPUs are short\u{1b}[2J
-  QueuedBehind: waits behind lab/big
+  QueuedBehind: nodes are kept for lab/big from 13:30 (in 6 min) on
 Warnings:
   SizeClamped: 8 of 9
 ";
@@ -467,7 +460,8 @@ Warnings:
             ),
             "{text}"
         );
-        assert!(text.contains("Nodes are kept for that job from 13:30, in 6 min on."), "{text}");
+        let kept = "\nQueuedBehind\n  nodes are kept for lab/big from 13:30 (in 6 min) on\n  What";
+        assert!(text.contains(kept), "{text}");
     }
 
     #[test]

@@ -169,8 +169,8 @@ fn told(answer: &Answer, console: &Console<'_>) -> String {
         let outcome = outcome(job, now, zone);
         let _ = writeln!(lines, "{}/{} {outcome}.", text::name(&kind), text::name(&job.name));
         for blocker in &job.blocked_by {
-            let (reason, said) = (text::name(&blocker.reason), blocker.told(&job.namespace));
-            let _ = writeln!(lines, "  {reason}: {said}");
+            let said = blocker.told(&job.namespace, now, zone);
+            let _ = writeln!(lines, "  {}: {said}", text::name(&blocker.reason));
         }
     }
     if answer.delayed_count == 0 {

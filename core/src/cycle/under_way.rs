@@ -158,7 +158,8 @@ impl Core {
         let news: RankSet = ranks.collect();
         let (asking, mut parts) = self.parts(walk.now);
         let request = asking.request(&pending)?;
-        let Some(slots) = walk.walking.place_beside(&request, &mut parts.live, parts.claims, &news)
+        let Some(slots) =
+            walk.walking.place_beside((&pending, &request), &mut parts.live, parts.claims, &news)
         else {
             walk.meanwhile.tried.insert(class);
             return None;

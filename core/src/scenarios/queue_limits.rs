@@ -51,6 +51,26 @@ fn a_job_at_a_limit_says_so_with_numbers_and_is_not_called_unschedulable() {
 }
 
 #[test]
+fn a_promised_start_is_no_reason_to_be_at_a_limit_after_a_restart() {
+    let nodes = [("a", 4)];
+    let mut world = backfilling(&nodes);
+    let limits = json!({"limits": {"resources": {"cpu": 4}}});
+    queue(&mut world, "gpu", &limits);
+    world.submit(timed("runs", 4, "default", 100));
+    world.settle();
+    world.submit(timed("waits", 3, "gpu", 300));
+    world.settle();
+    assert_eq!(start_of(&world, "waits"), Some(2100));
+    assert_eq!(world.blocked("waits").0, "InsufficientResources");
+    world.restart();
+    world.tell(Event::Queue(Arc::new(read("gpu", &limits))));
+    world.list(&nodes, &[]);
+    world.settle();
+    assert_eq!(start_of(&world, "waits"), Some(2100));
+    assert_eq!(world.blocked("waits").0, "InsufficientResources");
+}
+
+#[test]
 fn nobody_overtakes_himself_within_a_limit_for_ever() {
     let mut world = backfilling(&[("a", 8)]);
     queue(&mut world, "gpu", &json!({"limits": {"resources": {"cpu": 4}}}));

@@ -221,8 +221,8 @@ impl Capacity for Foreseen<'_> {
         self.live.are_allowed_together_some_day(request)
     }
 
-    fn limit(&mut self, request: &Request) -> Option<Limited> {
-        self.live.limit(request)
+    fn limit(&mut self, pending: &PendingRequest, request: &Request) -> Option<Limited> {
+        self.live.limit(pending, request)
     }
 
     fn drawn_away_by(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet {

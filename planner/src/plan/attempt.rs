@@ -9,7 +9,7 @@ use super::claims::{Claims, Left};
 use super::nodes::union;
 use super::outcome::Outcome;
 use super::request::Request;
-use crate::queue::JobId;
+use crate::queue::{JobId, PendingRequest};
 use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::{Fit, Forecast, RankSet};
 use fluxqueue_machine::ledger::Change;
@@ -44,7 +44,7 @@ pub struct Standing {
 
 /// Tries to give a request slots.
 pub(super) fn attempt<C: Capacity>(
-    request: Request,
+    (pending, request): (&PendingRequest, Request),
     known: Option<&Attempt>,
     capacity: &mut C,
     holds: &Claims,
@@ -56,7 +56,7 @@ pub(super) fn attempt<C: Capacity>(
         if could_reopen(&request, &open, capacity) { Outcome::NodesAway } else { Outcome::NoNodes }
     } else {
         let shut = free.iter().any(RankSet::is_empty);
-        let limit = capacity.limit(&request);
+        let limit = capacity.limit(pending, &request);
         let shut = shut || limit.as_ref().is_some_and(|limit| limit.is_everywhere);
         match (if shut { Fit::NotNow } else { capacity.place(&request, &free) }, limit) {
             (Fit::Placed(slots), _) => return Ok((request, slots)),

@@ -312,7 +312,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
         if self.resting.includes(&request) {
             return Some(Waits::InVain);
         }
-        match attempt(request, known, self.capacity, &self.holds) {
+        match attempt((pending, request), known, self.capacity, &self.holds) {
             Ok((request, slots)) => {
                 self.start(pending, request, slots);
                 None
@@ -414,7 +414,7 @@ impl<C: Promising, R: Requests> Walk<'_, C, R> {
     fn without_a_date(&mut self, pending: &PendingRequest, waits: Waits) -> Waits {
         let request = self.requests.request(pending).filter(|_| waits == Waits::ForADate);
         let Some(request) = request else { return waits };
-        if self.capacity.limit(&request).is_none() {
+        if self.capacity.limit(pending, &request).is_none() {
             return Waits::ForUnknown;
         }
         // That its queue may have more by some second says nothing of the nodes.

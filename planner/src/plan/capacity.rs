@@ -60,8 +60,9 @@ pub trait Capacity {
     fn fits_one(&self, request: &Request, rank: Rank) -> bool;
     /// True if one pod fits there once all pods with a known end have ended.
     fn fits_one_some_day(&self, request: &Request, rank: Rank) -> bool;
-    /// The limit of its queue that a request is at now, if it is at one.
-    fn limit(&mut self, request: &Request) -> Option<Limited>;
+    /// The limit of its queue that a request is at now, if it is at one. The start that the request
+    /// itself was promised does not count.
+    fn limit(&mut self, pending: &PendingRequest, request: &Request) -> Option<Limited>;
     /// The nodes on which pods of a group would keep pods of another request, which has these nodes
     /// for later, away from some of them.
     fn out_of_reach(&mut self, group: &Group, other: &Request, nodes: &RankSet) -> RankSet;

@@ -44,7 +44,7 @@ pub(super) fn go_on<C: Capacity>(
                 heads.extend(next);
                 continue;
             }
-            match attempt(request, queue.last_attempt(class), capacity, holds) {
+            match attempt((pending, request), queue.last_attempt(class), capacity, holds) {
                 Ok((request, slots)) => {
                     heads.extend(next);
                     if let Some(nodes) = capacity.is_to_stay_undisturbed(&request, &slots) {

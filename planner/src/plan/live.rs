@@ -164,8 +164,11 @@ impl Capacity for Live<'_> {
         fit
     }
 
-    fn limit(&mut self, request: &Request) -> Option<Limited> {
-        self.limit_of(request)
+    fn limit(&mut self, pending: &PendingRequest, request: &Request) -> Option<Limited> {
+        let promised = self.accounts.set_aside(pending);
+        let limit = self.limit_of(request);
+        self.accounts.put_back(pending, promised);
+        limit
     }
 
     fn is_to_stay_undisturbed(&self, request: &Request, slots: &Allocations) -> Option<RankSet> {

@@ -38,7 +38,7 @@ macro_rules! without_rules {
             true
         }
 
-        fn limit(&mut self, _: &Request) -> Option<Limited> {
+        fn limit(&mut self, _: &PendingRequest, _: &Request) -> Option<Limited> {
             None
         }
 

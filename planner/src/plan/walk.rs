@@ -94,7 +94,7 @@ impl<S> Walking<S> {
     /// away, and these others.
     pub fn place_beside<C: Capacity<Slots = S>>(
         &self,
-        request: &Request,
+        (pending, request): (&PendingRequest, &Request),
         capacity: &mut C,
         last: &Claims,
         others: &RankSet,
@@ -108,7 +108,7 @@ impl<S> Walking<S> {
             nodes.subtract(&held_before);
             nodes.subtract(others);
         }
-        if nodes.iter().any(RankSet::is_empty) || capacity.limit(request).is_some() {
+        if nodes.iter().any(RankSet::is_empty) || capacity.limit(pending, request).is_some() {
             return None;
         }
         match capacity.place(request, &nodes) {

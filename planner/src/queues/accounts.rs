@@ -165,15 +165,12 @@ impl Accounts {
     /// A request is promised to start then.
     pub(crate) fn promise(&mut self, pending: &PendingRequest, demand: Demand, from: i64) {
         self.take_back(pending);
-        self.change(&demand, from, Usage::plan);
-        self.promised.insert(pending.clone(), (demand, from));
+        self.put_back(pending, Some((demand, from)));
     }
 
     /// Takes back the promise of a request.
     pub(crate) fn take_back(&mut self, pending: &PendingRequest) {
-        if let Some((demand, from)) = self.promised.remove(pending) {
-            self.change(&demand, from, Usage::give_up);
-        }
+        self.set_aside(pending);
         self.let_go(pending);
     }
 
@@ -197,6 +194,21 @@ impl Accounts {
     pub(crate) fn let_go(&mut self, pending: &PendingRequest) {
         if let Some((demand, from)) = self.held.remove(pending) {
             self.change(&demand, from, Usage::give_up);
+        }
+    }
+
+    /// Counts the promise of a request no more, and returns it.
+    pub(crate) fn set_aside(&mut self, pending: &PendingRequest) -> Option<(Demand, i64)> {
+        let promised = self.promised.remove(pending)?;
+        self.change(&promised.0, promised.1, Usage::give_up);
+        Some(promised)
+    }
+
+    /// Counts a promise again that was set aside.
+    pub(crate) fn put_back(&mut self, pending: &PendingRequest, promised: Option<(Demand, i64)>) {
+        if let Some((demand, from)) = promised {
+            self.change(&demand, from, Usage::plan);
+            self.promised.insert(pending.clone(), (demand, from));
         }
     }
 

@@ -71,6 +71,22 @@ fn a_promised_start_is_no_reason_to_be_at_a_limit_after_a_restart() {
 }
 
 #[test]
+fn a_job_that_exceeds_one_of_two_limits_says_so_of_that_one_alone() {
+    let mut world = backfilling(&[("a", 8)]);
+    queue(&mut world, "gpu", &json!({"limits": {"runningJobs": 1, "resources": {"cpu": 4}}}));
+    world.submit(timed("runs", 1, "gpu", 100));
+    world.settle();
+    world.submit(timed("vast", 5, "gpu", 50));
+    world.settle();
+    let status = world.record("vast").status.as_ref().expect("it waits");
+    let messages: Vec<&str> = status.blocked_by.iter().map(|it| &*it.message).collect();
+    let exceeded = "5 cpu asked for, 1 of 4 used: spec.limits.resources[cpu] of FluxQueue gpu. \
+                    It asks for more than the limit, so later jobs are not held back.";
+    let reached = "1 of 1 running jobs used: spec.limits.runningJobs of FluxQueue gpu.";
+    assert_eq!(messages, [exceeded, reached]);
+}
+
+#[test]
 fn nobody_overtakes_himself_within_a_limit_for_ever() {
     let mut world = backfilling(&[("a", 8)]);
     queue(&mut world, "gpu", &json!({"limits": {"resources": {"cpu": 4}}}));

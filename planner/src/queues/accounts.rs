@@ -59,8 +59,6 @@ pub struct AtLimit {
     pub most: u64,
     /// The second at which there is room within all limits, as far as is known.
     pub at: Option<i64>,
-    /// True if there would be no room even if nothing else ran.
-    pub never: bool,
     /// Other limits that the request is at, too.
     pub others: Vec<AtLimit>,
 }
@@ -79,6 +77,19 @@ pub struct Accounts {
     started: Vec<(Demand, i64)>,
     /// Room that is kept for requests that others may no longer pass by.
     held: BTreeMap<PendingRequest, (Demand, i64)>,
+}
+
+impl AtLimit {
+    /// True if the request asks for more than this limit, so that there would be no room even if
+    /// nothing else ran.
+    pub fn is_exceeded(&self) -> bool {
+        self.asked > u128::from(self.most)
+    }
+
+    /// True if the request asks for more than this limit, or another one that it is at.
+    pub fn is_in_vain(&self) -> bool {
+        self.is_exceeded() || self.others.iter().any(AtLimit::is_exceeded)
+    }
 }
 
 impl Demand {
@@ -265,7 +276,6 @@ impl Accounts {
             used: self.used(&charge.account, now),
             most: charge.most,
             at: self.earliest(demand, now, now),
-            never: demand.charges.iter().any(|charge| charge.amount > u128::from(charge.most)),
             others: Vec::new(),
         }
     }

@@ -166,10 +166,14 @@ impl Live<'_> {
             return None;
         }
         let (demand, now) = (self.demand(request), self.now.seconds());
-        let mut exceeded = self.accounts.without_room(&demand, now);
-        let first = self.accounts.at_limit(&demand, exceeded.next()?, now);
-        let others = exceeded.map(|charge| self.accounts.at_limit(&demand, charge, now)).collect();
-        let at = AtLimit { others, ..first };
+        let reached = self.accounts.without_room(&demand, now);
+        let mut reached: Vec<AtLimit> =
+            reached.map(|charge| self.accounts.at_limit(&demand, charge, now)).collect();
+        // A limit that the request exceeds by itself matters most: the others need not wait for it.
+        reached.sort_by_key(|limit| !limit.is_exceeded());
+        let mut reached = reached.into_iter();
+        let first = reached.next()?;
+        let at = AtLimit { others: reached.collect(), ..first };
         let open: Vec<RankSet> = request.groups.iter().map(|group| self.room.open(group)).collect();
         let is_everywhere = self.left_by_limits(demand, &open).is_none();
         Some(Limited { at, is_everywhere })

@@ -6,6 +6,7 @@ use super::*;
 use crate::QueuePolicy;
 use fluxqueue_api::BlockedReason;
 use fluxqueue_api::BlockedReason::{InsufficientResources, QueueLimit, QueuedBehind, UnknownEnd};
+use fluxqueue_workload::constraints::HostPort;
 use serde_json::json;
 
 fn world(nodes: &[(&str, u64)]) -> World {
@@ -182,4 +183,40 @@ fn what_has_changed_while_a_condition_is_written_is_said_after_it() {
         assert_eq!(world.conditions[name], world.conditions["other"], "{name}");
     }
     assert_eq!(world.conditions["p0"].reason, "SchedulerError");
+}
+
+#[test]
+fn a_resource_of_which_every_node_has_enough_is_not_called_short() {
+    let mut world = world(&[("a", 4)]);
+    let port = HostPort { ip: "0.0.0.0".into(), protocol: "TCP".into(), port: 80 };
+    let constraints = Constraints { host_ports: vec![port], ..Constraints::default() };
+    let requests: Resources = [("cpu", 1_000), ("pods", 1)].into_iter().collect();
+    let shape = Arc::new(Shape { requests, constraints });
+    let member = |name| Pod { shape: Arc::clone(&shape), ..lasting(name, 1, 50) };
+    submit(&mut world, ["p0", "p1"].map(|name| of_group(member(name), "g", Ok(2))));
+    let blockers = world.blockers("g");
+    assert_eq!(blockers[0].resource, None, "{blockers:#?}");
+    assert!(blockers[0].message.contains("a node of its own for host port 80"), "{blockers:#?}");
+    assert!(!blockers[0].message.contains("cpu"), "{blockers:#?}");
+}
+
+#[test]
+fn of_two_resources_that_suffice_in_all_the_one_that_nodes_lack_is_told() {
+    // Of memory, each node has enough for one pod; of cores, only the last has.
+    let nodes = [("a", 4), ("b", 4), ("c", 4), ("d", 4), ("e", 64)];
+    let mut world = world(&nodes);
+    for (name, _) in &nodes[..4] {
+        let (node, scheduler) = (Some(NodeName::from(*name)), Arc::from("default-scheduler"));
+        submit(&mut world, [Pod { node, scheduler, ..pod(&format!("on-{name}"), 2) }]);
+    }
+    let requests: Resources =
+        [("cpu", 3_000), ("memory", 40 << 30), ("pods", 1)].into_iter().collect();
+    let shape = Arc::new(Shape { requests, constraints: Constraints::default() });
+    let member = |name| Pod { shape: Arc::clone(&shape), ..lasting(name, 1, 50) };
+    submit(&mut world, ["p0", "p1"].map(|name| of_group(member(name), "g", Ok(2))));
+    let blockers = world.blockers("g");
+    assert_eq!(blockers[0].resource.as_deref(), Some("cpu"), "{blockers:#?}");
+    let said = "2 pods start together and ask for 6 cpu, 72 free on the nodes they may use, \
+                in parts too small for all of them.";
+    assert!(blockers[0].message.contains(said), "{blockers:#?}");
 }

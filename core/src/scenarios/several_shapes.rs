@@ -41,7 +41,8 @@ fn a_node_is_counted_once_for_a_reason_however_many_shapes_find_it_closed() {
     assert!(format!("{said}.") == counts, "{message}");
     assert!(
         rest.starts_with(
-            "3 pods start together and ask for 12 cpu, 12 in all on the nodes they may use."
+            "3 pods start together and ask for 12 cpu, 12 in all on the nodes they may use, \
+             in parts too small for all of them."
         ),
         "{rest}"
     );

@@ -20,8 +20,8 @@ struct Shortage<'a> {
     /// The number of pods that request it, and the nodes that they may use.
     pods: u64,
     nodes: &'a RankSet,
-    /// True if usable nodes have too little of it.
-    is_on_nodes: bool,
+    /// Those of them that have too little of it for one pod.
+    short: RankSet,
 }
 
 impl Telling<'_> {
@@ -89,10 +89,22 @@ impl Telling<'_> {
             cramped =
                 all.and_then(|all| CrampedLevel::together(&all.shapes, *outcome == Outcome::Never));
         }
+        let (used_by_others, nodes_for_each) =
+            (apart.used_by_others(), attempt.nodes_for_each(&mut self.planner.cluster));
+        let (port, finding) = (attempt.short_of_port(), finding(attempt));
+        // Where something else is in the way, a resource of which there is enough is not.
+        let is_explained = cramped.is_some()
+            || used_by_others.is_some()
+            || nodes_for_each.is_some()
+            || port.is_some()
+            || finding.is_some();
         // Of equally short resources, the first one counts.
-        let worst = (0..shortages.len()).reduce(|worst, at| {
-            if shortages[at].is_worse_than(&shortages[worst]) { at } else { worst }
-        });
+        let worst =
+            (0..shortages.len()).filter(|at| !is_explained || shortages[*at].is_short()).reduce(
+                |worst, at| {
+                    if shortages[at].is_worse_than(&shortages[worst]) { at } else { worst }
+                },
+            );
         let worst = worst.map(|at| shortages.remove(at));
         let is_short_in_all = worst.as_ref().is_some_and(Shortage::is_short_in_all);
         let reason = reason_of(outcome);
@@ -108,18 +120,17 @@ impl Telling<'_> {
             stuck,
             scarcest: worst.map(|worst| (worst.amounts, worst.pods)),
             is_of_idle: *outcome == Outcome::Never,
-            used_by_others: apart.used_by_others(),
-            apart: attempt.nodes_for_each(&mut self.planner.cluster),
-            port: attempt
-                .short_of_port()
+            used_by_others,
+            apart: nodes_for_each,
+            port: port
                 .filter(|(_, pods, _)| *pods > 1)
                 .map(|(port, pods, open)| (port.clone(), pods, open)),
             tied,
-            finding: finding(attempt),
+            finding,
         }));
         let others = shortages
             .into_iter()
-            .filter(|shortage| shortage.is_on_nodes && shortage.is_short_in_all())
+            .filter(|shortage| !shortage.short.is_empty() && shortage.is_short_in_all())
             .filter(|shortage| said.insert(shortage.amounts.resource.clone()))
             .map(|shortage| Obstacle::Resource(reason, shortage.amounts));
         let mut all: Vec<Obstacle> = std::iter::once(first).chain(others).collect();
@@ -176,20 +187,19 @@ fn reason_of(outcome: &Outcome) -> BlockedReason {
 impl<'a> Shortage<'a> {
     /// Adds the demand of these pods for a resource on these nodes to the demand that is known.
     fn add(all: &mut Vec<Self>, pool: &PoolSupply, pods: u64, nodes: &'a RankSet) {
-        let (requested, is_on_nodes) =
-            (u128::from(pool.per_slot) * u128::from(pods), !pool.short.is_empty());
+        let requested = u128::from(pool.per_slot) * u128::from(pods);
         let is_same =
             |known: &&mut Self| known.amounts.resource == pool.resource && known.nodes == nodes;
         match all.iter_mut().find(is_same) {
             Some(known) => {
                 known.pods += pods;
                 known.amounts.requested = known.amounts.requested.saturating_add(requested);
-                known.is_on_nodes |= is_on_nodes;
+                known.short.union_with(&pool.short);
             }
             None => {
                 let resource = pool.resource.clone();
                 let amounts = Amounts { resource, requested, free: pool.free };
-                all.push(Shortage { amounts, pods, nodes, is_on_nodes });
+                all.push(Shortage { amounts, pods, nodes, short: pool.short.clone() });
             }
         }
     }
@@ -199,11 +209,20 @@ impl<'a> Shortage<'a> {
         u128::from(self.amounts.free) < self.amounts.requested
     }
 
-    /// True if a smaller share of the request is free.
+    /// True if a node, or all of them together, have too little.
+    fn is_short(&self) -> bool {
+        self.is_short_in_all() || !self.short.is_empty()
+    }
+
+    /// True if all nodes together have too little of this resource alone, or else fewer nodes have
+    /// enough of it for one pod, or else a smaller share of the request is free.
     fn is_worse_than(&self, other: &Self) -> bool {
         let ratio = |a: &Self, b: &Self| {
             u128::from(a.amounts.free).saturating_mul(b.amounts.requested.max(1))
         };
-        ratio(self, other) < ratio(other, self)
+        let open = |it: &Self| {
+            if it.is_short_in_all() { 0 } else { it.nodes.len().saturating_sub(it.short.len()) }
+        };
+        (open(self), ratio(self, other)) < (open(other), ratio(other, self))
     }
 }

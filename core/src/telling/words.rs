@@ -166,9 +166,15 @@ fn scarcest(amounts: &Amounts, asking: u64, nodes: &NoNodes) -> String {
         format!("{pods} pods start together and")
     };
     let Amounts { resource, requested, free: available } = amounts;
+    let parts = if u128::from(*available) < *requested {
+        ""
+    } else {
+        ", in parts too small for all of them"
+    };
     let (requested, available) = (told(resource, *requested), told(resource, *available));
     format!(
-        " {askers} ask for {requested} {resource}, {available} {free} on the nodes they may use."
+        " {askers} ask for {requested} {resource}, {available} {free} on the nodes they may \
+         use{parts}."
     )
 }
 

@@ -246,10 +246,12 @@ impl Snapshot<'_> {
 
     // --- the nodes of the job ---
 
-    /// Returns the nodes that its pods are on, or go to.
+    /// Returns the nodes that its pods are on, or go to; of a gang, also those of pods that have
+    /// ended.
     fn node_list(&self) -> Option<String> {
-        let nodes: BTreeSet<&str> =
-            self.live.iter().filter_map(|member| Some(&*member.allocation()?.node)).collect();
+        let of_pods = self.live.iter().filter_map(|member| Some(&*member.allocation()?.node));
+        let of_seats = self.job.start.seats.iter().map(|(_, seat)| &**seat.node());
+        let nodes: BTreeSet<&str> = of_pods.chain(of_seats).collect();
         if nodes.is_empty() {
             return self
                 .job
@@ -377,6 +379,7 @@ impl Snapshot<'_> {
             {
                 "it was deleted before a pod of it was bound".to_owned()
             }
+            None if self.job.pods.failed == 1 => "1 pod failed".to_owned(),
             None => format!("{} pods failed", self.job.pods.failed),
         }
     }

@@ -25,6 +25,34 @@ fn a_slot_passes_to_the_next_pod_of_its_job() {
 }
 
 #[test]
+fn an_ended_gang_shows_the_nodes_of_all_its_pods() {
+    let mut world = World::new(&[("a", 2), ("b", 2)]);
+    world.tell(Event::Controller(Arc::new(job("j", 2, 2))));
+    for name in ["p0", "p1"] {
+        world.submit(of_job(pod(name, 2), "j"));
+    }
+    world.settle();
+    let nodes = |world: &World| {
+        let status = world.record("j").status.as_ref();
+        status.and_then(|status| status.display_nodes.clone()).unwrap_or_default()
+    };
+    assert_eq!(nodes(&world), "a,b");
+    world.change("p0", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!(nodes(&world), "a,b", "its first pod has ended");
+    world.change("p1", |pod| pod.phase = Phase::Succeeded);
+    world.tell(Event::Controller(Arc::new(Controller {
+        finished: true,
+        succeeded: 2,
+        wants: 0,
+        ..job("j", 2, 2)
+    })));
+    world.settle();
+    assert_eq!(world.state("j"), Some(JobState::Completed));
+    assert_eq!(nodes(&world), "a,b", "it has ended");
+}
+
+#[test]
 fn a_succeeded_rank_that_nobody_follows_frees_its_share_alone() {
     let mut world = World::new(&[("a", 2)]);
     world.submit_gang(1);

@@ -33,7 +33,7 @@ pub(crate) fn message(by: &DelayedBy, reader: &Reader<'_>) -> String {
             format!("{}, in which {} is", of_queue(queue, *change), reader.job(job))
         }
         DelayedBy::Queue(queue, change) => of_queue(queue, *change),
-        DelayedBy::EditedItself => "it was changed itself".to_owned(),
+        DelayedBy::EditedItself => "the job itself was changed".to_owned(),
     }
 }
 

@@ -54,6 +54,8 @@ struct Node {
     schedulable: bool,
     allocatable: BTreeMap<String, u64>,
     used: BTreeMap<String, u64>,
+    /// True if a job has the node alone.
+    alone: bool,
     #[serde(deserialize_with = "lenient")]
     promised_from: Option<Timestamp>,
     held: bool,
@@ -109,7 +111,9 @@ impl Node {
 
     fn shares(&self, resource: &str) -> Shares {
         let of = |amounts: &BTreeMap<String, u64>| amounts.get(resource).copied().unwrap_or(0);
-        let (total, used) = (of(&self.allocatable), of(&self.used));
+        let total = of(&self.allocatable);
+        // A job that has a node alone leaves nothing of it to others.
+        let used = if self.alone { total } else { of(&self.used) };
         let free = total.saturating_sub(used);
         let (held, promised) = match (self.held, self.promised_from) {
             (true, _) => (free, 0),
@@ -459,6 +463,15 @@ mod tests {
         assert_eq!(wide.lines().count(), 7);
         assert!(wide.contains("16Gi"), "{wide}");
         assert!(node_table(&outlook(), "nvidia.com/gpu", false, &TimeZone::UTC).is_empty());
+    }
+
+    #[test]
+    fn a_node_that_a_job_has_alone_has_nothing_free() {
+        let node = json!({ "name": "n-0", "ready": true, "schedulable": true, "alone": true,
+            "allocatable": { "cpu": 4000 }, "used": { "cpu": 1000 } });
+        let outlook: Outlook = serde_json::from_value(json!({ "nodes": [node] })).unwrap();
+        let (node, shares) = (&outlook.nodes[0], outlook.nodes[0].shares("cpu"));
+        assert_eq!((node.state("cpu"), shares.used, shares.free()), ("alloc", 4000, 0));
     }
 
     #[test]

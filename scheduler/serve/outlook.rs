@@ -60,6 +60,7 @@ fn node(node: &NodeOutlook) -> Value {
         "schedulable": node.is_schedulable,
         "allocatable": amounts(&node.allocatable),
         "used": amounts(&node.used),
+        "alone": node.is_alone,
         "promisedFrom": node.promised_from.map(instant),
         "held": node.is_held,
         "lastEnd": node.last_end.map(instant),

@@ -6,7 +6,7 @@ use crate::Core;
 use crate::queueing::{CountsAs, counts_as};
 use crate::telling::outlook::{NodeOutlook, Outlook};
 use fluxqueue_machine::cluster::Readiness;
-use fluxqueue_machine::fluxion::Rank;
+use fluxqueue_machine::fluxion::{Rank, RankSet, Tenancy};
 use fluxqueue_workload::{NodeName, Time};
 
 impl Core {
@@ -28,6 +28,8 @@ impl Core {
             *last = (*last).max(end);
         }
         let held = planner.claims.nodes();
+        let all: RankSet = machine.iter().map(|(_, rank)| rank).collect();
+        let shared = planner.ledger.open_to(Tenancy::Shared, &all);
         let of_node = |(name, rank): (&NodeName, Rank)| {
             let node = machine.node(rank)?;
             Some(NodeOutlook {
@@ -36,6 +38,7 @@ impl Core {
                 is_schedulable: !node.unschedulable,
                 allocatable: node.allocatable.clone(),
                 used: machine.used(rank)?.clone(),
+                is_alone: !shared.contains(rank),
                 promised_from: promised.get(&rank).map(|start| wall(*start)),
                 is_held: held.contains(rank),
                 last_end: ends.get(&rank).map(|end| wall(*end)),

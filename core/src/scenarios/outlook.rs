@@ -30,6 +30,21 @@ fn a_node_says_what_is_used_of_it_and_from_when_on_it_is_promised() {
 }
 
 #[test]
+fn a_node_that_a_job_has_alone_says_so() {
+    let mut world = World::new(&[("a", 4), ("b", 4)]);
+    world.submit(Pod { exclusive: Some(true), ..pod("p", 1) });
+    world.settle();
+    let alone = |world: &World| {
+        let nodes = world.core.outlook().nodes;
+        nodes.iter().filter(|it| it.is_alone).map(|it| it.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(alone(&world), ["a"]);
+    world.change("p", |pod| pod.phase = Phase::Succeeded);
+    world.settle();
+    assert_eq!(alone(&world), [""; 0]);
+}
+
+#[test]
 fn a_node_that_takes_no_pods_says_so() {
     let mut world = World::new(&[("a", 4), ("b", 4)]);
     let cordoned = Node { unschedulable: true, ..Node::clone(&node("b", 4)) };

@@ -27,6 +27,8 @@ pub struct NodeOutlook {
     pub allocatable: Resources,
     /// The resources on it that are taken, by pods of any scheduler.
     pub used: Resources,
+    /// True if a job has it alone: no pod of another job may join it, whatever is not taken.
+    pub is_alone: bool,
     /// The earliest time from which it is promised to a waiting job.
     pub promised_from: Option<Time>,
     /// True if it is held for a job without a start date.

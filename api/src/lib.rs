@@ -15,6 +15,7 @@ pub mod names;
 mod overrides;
 pub mod pause;
 pub mod placement;
+pub mod syntax;
 pub mod text;
 mod validation;
 

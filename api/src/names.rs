@@ -154,10 +154,10 @@ pub const WORKLOAD_KIND: &str = "fluxqueue/workload-kind";
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "fluxqueue");
 
 /// The longest name that Kubernetes takes: a DNS-1123 subdomain.
-const NAME_LENGTH_MAX: usize = 253;
+pub(crate) const NAME_LENGTH_MAX: usize = 253;
 
 /// The longest value of a label.
-const LABEL_LENGTH_MAX: usize = 63;
+pub(crate) const LABEL_LENGTH_MAX: usize = 63;
 
 /// Returns the labels by which a FluxJob is found from its workload. A name that is too long for a
 /// label is left out: such a FluxJob is found by the field `spec.workloadRef.name`.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::bail;
+use fluxqueue_api::syntax::is_object_name;
 use fluxqueue_api::text;
 
 /// A kind of objects as the API server serves it.
@@ -72,11 +73,7 @@ impl Resource {
 /// Returns an error unless `name` can be the name of an object, so that no path is made of anything
 /// else.
 pub(crate) fn check_name(name: &str) -> anyhow::Result<()> {
-    let is_name = !name.is_empty()
-        && name.len() <= text::NAME_BYTES_MAX
-        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-.".contains(&b))
-        && !name.starts_with(['.', '-']);
-    if !is_name {
+    if !is_object_name(name) {
         bail!("{} is not the name of an object", text::quoted(name));
     }
     Ok(())

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use fluxqueue_api::syntax::is_label_name;
 use fluxqueue_api::{names, text};
 
 use crate::api_path::{Resource, check_name};
@@ -174,7 +175,7 @@ impl Wanted {
             text.split_once('/').map_or((None, text), |(kind, name)| (Some(kind), name));
         let kind = kind.map(|kind| kind_of(kind, text)).transpose().map_err(usage)?;
         ensure!(
-            is_label_value(name) || check_name(name).is_ok(),
+            is_label_name(name) || check_name(name).is_ok(),
             usage(anyhow!("{} is not the name of a job", text::quoted(name)))
         );
         Ok(Wanted { kind: kind.map(str::to_owned), name: name.to_owned() })
@@ -286,7 +287,7 @@ async fn of_workload(
 ) -> anyhow::Result<Vec<(Record, Box<RawValue>)>> {
     let mut selection =
         Selection { namespace: Some(cluster.namespace.clone()), ..Selection::default() };
-    if is_label_value(&wanted.name) {
+    if is_label_name(&wanted.name) {
         selection.labels = format!("{}={}", names::WORKLOAD_NAME, wanted.name);
     } else {
         selection.fields = format!("spec.workloadRef.name={}", wanted.name);
@@ -346,7 +347,7 @@ fn choose(
 /// Returns the job that the pods of a Job belong to: that of their group if they name one, as the
 /// tasks of an array do.
 async fn of_job(cluster: &Cluster, wanted: &Wanted, job: JobObject) -> anyhow::Result<Sought> {
-    if let Some(group) = group_of(&job.spec.template.metadata).filter(|name| is_label_value(name)) {
+    if let Some(group) = group_of(&job.spec.template.metadata).filter(|name| is_label_name(name)) {
         let found = with_labels(cluster, labels_of("group", group)).await?;
         if let Some((record, raw)) = choose(found, wanted)? {
             return Ok(Sought::Found(Found::Record(Box::new(record), raw)));
@@ -360,7 +361,7 @@ async fn of_job(cluster: &Cluster, wanted: &Wanted, job: JobObject) -> anyhow::R
 
 /// Returns the job of a pod.
 async fn of_pod(cluster: &Cluster, pod: Pod) -> anyhow::Result<Found> {
-    let labels = if let Some(group) = group_of(&pod.metadata).filter(|it| is_label_value(it)) {
+    let labels = if let Some(group) = group_of(&pod.metadata).filter(|it| is_label_name(it)) {
         labels_of("group", group)
     } else if let Some(uid) = maker_of(cluster, &pod).await? {
         format!("{}={uid}", names::WORKLOAD_UID)
@@ -385,7 +386,7 @@ async fn of_pod_group(
     pod: &Pod,
 ) -> anyhow::Result<Option<(Record, Box<RawValue>)>> {
     let group = pod.spec.scheduling_group.pod_group_name.as_str();
-    if !is_label_value(group) {
+    if !is_label_name(group) {
         return Ok(None);
     }
     let found = with_labels(cluster, labels_of("podgroup", group)).await?;
@@ -394,9 +395,8 @@ async fn of_pod_group(
 
 /// Returns the uid of the workload above a pod, or that of the pod.
 async fn maker_of(cluster: &Cluster, pod: &Pod) -> anyhow::Result<Option<String>> {
-    let is_uid = |uid: &str| !uid.is_empty() && is_label_value(uid);
     let Some(owner) = pod.metadata.controller() else {
-        return Ok(Some(pod.metadata.uid.clone()).filter(|uid| is_uid(uid)));
+        return Ok(Some(pod.metadata.uid.clone()).filter(|uid| is_label_name(uid)));
     };
     if owner.kind == "ReplicaSet" {
         #[derive(Deserialize)]
@@ -408,10 +408,10 @@ async fn maker_of(cluster: &Cluster, pod: &Pod) -> anyhow::Result<Option<String>
         let set: Option<Owned> =
             cluster.get(Resource::REPLICA_SET, namespace, &owner.name).await.unwrap_or_default();
         if let Some(above) = set.as_ref().and_then(|set| set.metadata.controller()) {
-            return Ok(Some(above.uid.clone()).filter(|uid| is_uid(uid)));
+            return Ok(Some(above.uid.clone()).filter(|uid| is_label_name(uid)));
         }
     }
-    Ok(Some(owner.uid.clone()).filter(|uid| is_uid(uid)))
+    Ok(Some(owner.uid.clone()).filter(|uid| is_label_name(uid)))
 }
 
 /// Returns the group that a pod names in its labels.
@@ -420,16 +420,6 @@ pub(crate) fn group_of(metadata: &Meta) -> Option<&str> {
         metadata.labels.get(*size)?;
         metadata.labels.get(*group).map(String::as_str)
     })
-}
-
-/// True if a label can have this value, so that a selector can name it.
-pub(crate) fn is_label_value(text: &str) -> bool {
-    let is_edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = text.as_bytes();
-    bytes.len() <= 63
-        && is_edge(bytes.first())
-        && is_edge(bytes.last())
-        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
 }
 
 #[cfg(test)]
@@ -480,16 +470,6 @@ mod tests {
         let both = vec![made("Job", "Running", at), made("Deployment", "Running", at)];
         let error = choose(both, &wanted).unwrap_err().to_string();
         assert_eq!(error, "a is the name of several jobs: say deployment/a or job/a");
-    }
-
-    #[test]
-    fn only_what_can_be_a_label_is_selected_by() {
-        for text in ["a", "A_b.c-1", &"a".repeat(63)] {
-            assert!(is_label_value(text), "{text}");
-        }
-        for text in ["", "-a", "a,b", "a=b", "a b", "ä", &"a".repeat(64)] {
-            assert!(!is_label_value(text), "{text}");
-        }
     }
 
     #[test]

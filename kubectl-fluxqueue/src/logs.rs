@@ -8,6 +8,7 @@ use anyhow::{Context as _, bail};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use futures::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 
+use fluxqueue_api::syntax::is_label_name;
 use fluxqueue_api::{names, text};
 
 use crate::api_path::{Query, Resource};
@@ -15,7 +16,7 @@ use crate::args::{Connection, LogsArgs};
 use crate::cluster::{Cluster, Selection};
 use crate::console::{Console, is_harmless};
 use crate::exit::{DONE, FAILED};
-use crate::find::{Found, Pod, find, group_of, is_label_value};
+use crate::find::{Found, Pod, find, group_of};
 use crate::record::Record;
 
 /// Most pods with logs on screen at once: more would be hard to read.
@@ -156,7 +157,7 @@ pub(crate) async fn pods_of(cluster: &Cluster, record: &Record) -> anyhow::Resul
             return Ok(pod.into_iter().collect());
         }
         "Job" => {
-            anyhow::ensure!(is_label_value(&workload.uid), "{}: its uid is none", record.shown());
+            anyhow::ensure!(is_label_name(&workload.uid), "{}: its uid is none", record.shown());
             selection.labels = format!("batch.kubernetes.io/controller-uid={}", workload.uid);
             Box::new(|_: &Pod| true)
         }
@@ -188,7 +189,7 @@ pub(crate) async fn pods_of(cluster: &Cluster, record: &Record) -> anyhow::Resul
 
 /// Returns the pods of a group, by either of the labels that name it.
 async fn group_pods(cluster: &Cluster, namespace: &str, group: &str) -> anyhow::Result<Vec<Pod>> {
-    anyhow::ensure!(is_label_value(group), "group/{}: no label has this value", text::name(group));
+    anyhow::ensure!(is_label_name(group), "group/{}: no label has this value", text::name(group));
     let mut labels: Vec<&str> = names::GROUP_LABELS.iter().map(|(label, _)| *label).collect();
     labels.dedup();
     let mut pods: Vec<Pod> = Vec::new();

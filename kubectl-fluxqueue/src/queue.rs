@@ -10,9 +10,10 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::value::RawValue;
 
+use fluxqueue_api::syntax::is_label_name;
 use fluxqueue_api::{names, text};
 
-use crate::api_path::{Resource, check_name};
+use crate::api_path::Resource;
 use crate::args::{Connection, Format, HistoryArgs, QueueArgs, Shown};
 use crate::cluster::{Cluster, Selection};
 use crate::console::{Console, said, style_of_state};
@@ -226,7 +227,12 @@ async fn records(
 
 /// Returns an error if the name of the scheduler can be none.
 pub(crate) fn check_scheduler(args: &QueueArgs) -> anyhow::Result<()> {
-    check_name(&args.scheduler_name).context("--scheduler-name").map_err(usage)
+    let name = &args.scheduler_name;
+    if is_label_name(name) {
+        return Ok(());
+    }
+    let fault = format!("--scheduler-name: {} is no name of a scheduler", text::quoted(name));
+    Err(usage(anyhow::anyhow!(fault)))
 }
 
 /// Returns the lone pods that were placed at once, and so have no FluxJob.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail, ensure};
 
+use fluxqueue_api::syntax::is_label_name;
 use fluxqueue_api::text;
 
 use super::options::Options;
-use crate::find::is_label_value;
 use crate::job_time;
 
 /// Most pods of one job: Kubernetes runs no more of a Job at once.
@@ -114,7 +114,7 @@ impl Request {
 /// Returns the name of a queue if it can be one: it becomes the value of a label.
 fn queue(name: String) -> anyhow::Result<String> {
     ensure!(
-        is_label_value(&name),
+        is_label_name(&name),
         "--partition: {} is not the name of a queue",
         text::quoted(&name)
     );

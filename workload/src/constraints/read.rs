@@ -16,6 +16,7 @@ use super::terms::{
     SpreadConstraint, Toleration,
 };
 use crate::metadata::sorted;
+use fluxqueue_api::syntax::is_label_value;
 
 /// Returns the constraints of a pod of `namespace` with these labels.
 pub fn of_spec(
@@ -121,15 +122,6 @@ fn requirement_of(key: &str, operator: Operator, values: &[String]) -> Requireme
         operator,
         values: values.iter().map(|value| value.as_str().into()).collect(),
     }
-}
-
-/// True for at most 63 letters, digits, `-`, `_`, `.`, with a letter or digit at both ends; or for
-/// nothing.
-fn is_label_value(value: &str) -> bool {
-    let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
-    let end = |b: Option<&u8>| b.is_none_or(u8::is_ascii_alphanumeric);
-    let bytes = value.as_bytes();
-    bytes.len() <= 63 && bytes.iter().all(|b| inner(*b)) && end(bytes.first()) && end(bytes.last())
 }
 
 /// Reads a toleration. Operators other than Equal and Exists tolerate nothing (Lt and Gt are alpha

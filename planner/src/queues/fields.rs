@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fluxqueue_api::{syntax, text};
 use fluxqueue_workload::constraints::{Constraints, Toleration};
 use fluxqueue_workload::metadata;
 
@@ -19,17 +20,35 @@ where
 }
 
 /// Returns constraints that admit the nodes with these labels, whatever their taints: whether a pod
-/// tolerates those is its own matter.
-pub(super) fn nodes_of(labels: &BTreeMap<String, String>) -> Constraints {
+/// tolerates those is its own matter. The error names the label that no node can have.
+pub(super) fn nodes_of(
+    path: &str,
+    labels: &BTreeMap<String, String>,
+) -> Result<Constraints, String> {
+    check_labels(path, labels)?;
     let everything = Toleration {
         key: Arc::default(),
         exists: true,
         value: Arc::default(),
         effect: Arc::default(),
     };
-    Constraints {
+    Ok(Constraints {
         node_selector: metadata::sorted(Some(labels)).collect(),
         tolerations: vec![everything],
         ..Constraints::default()
+    })
+}
+
+/// Returns an error if one of these cannot be a label.
+pub(super) fn check_labels(path: &str, labels: &BTreeMap<String, String>) -> Result<(), String> {
+    for (key, value) in labels {
+        if !syntax::is_label_key(key) {
+            return Err(format!("{path}: {} is not the key of a label", text::quoted(key)));
+        }
+        if !syntax::is_label_value(value) {
+            let value = text::quoted(value);
+            return Err(format!("{path}[{key}]: {value} is not the value of a label"));
+        }
     }
+    Ok(())
 }

@@ -102,7 +102,8 @@ fn read(
         );
     }
     for (at, of_nodes) in limits.nodes.iter().enumerate() {
-        let nodes = nodes_of(&of_nodes.node_selector);
+        let selector = format!("{path}.nodes[{at}].nodeSelector");
+        let nodes = nodes_of(&selector, &of_nodes.node_selector)?;
         for (resource, most) in &of_nodes.resources {
             let path = format!("{path}.nodes[{at}].resources[{resource}]");
             limit(

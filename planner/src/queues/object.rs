@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     Condition, LabelSelector, ObjectMeta, Time as MetaTime,
 };
 
-use super::fields::{at_least, nodes_of};
+use super::fields::{at_least, check_labels, nodes_of};
 use super::limits::Limits;
 use crate::policies::QueuePolicy;
 use fluxqueue_workload::constraints::{Constraints, Requirement, all_match, selector};
@@ -185,6 +185,9 @@ fn read_spec(spec: FluxQueueSpec) -> Result<(Rules, Option<Box<FluxQueueSpec>>),
 /// Checks a label selector as the API server checks those of its own objects; the error names the
 /// field below `path`.
 fn check_selector(path: &str, selector: &LabelSelector) -> Result<(), String> {
+    if let Some(labels) = &selector.match_labels {
+        check_labels(&format!("{path}.matchLabels"), labels)?;
+    }
     for (at, expression) in selector.match_expressions.iter().flatten().enumerate() {
         let path = format!("{path}.matchExpressions[{at}]");
         let has_values = expression.values.as_ref().is_some_and(|values| !values.is_empty());
@@ -239,7 +242,9 @@ impl Rules {
             bypass_secs: at_least("spec.bypassSeconds", spec.bypass_seconds, 0)?,
             priority: spec.priority,
             limits: Limits::from_api(&spec.limits)?,
-            nodes: (!spec.node_selector.is_empty()).then(|| nodes_of(&spec.node_selector)),
+            nodes: (!spec.node_selector.is_empty())
+                .then(|| nodes_of("spec.nodeSelector", &spec.node_selector))
+                .transpose()?,
         })
     }
 
@@ -403,6 +408,20 @@ mod tests {
                 r#"spec.limits.perNamespace.nodes[0].resources[cpu]: "x" is not a quantity"#,
             ),
             (json!({"limits": {"runningJobs": -1}}), "spec.limits.runningJobs: -1 is less than 0"),
+            (
+                json!({"nodeSelector": {"a b": "c"}}),
+                r#"spec.nodeSelector: "a b" is not the key of a label"#,
+            ),
+            (
+                json!({"limits": {"nodes": [
+                    {"nodeSelector": {"/a": "b"}, "resources": {"cpu": 1}},
+                ]}}),
+                r#"spec.limits.nodes[0].nodeSelector: "/a" is not the key of a label"#,
+            ),
+            (
+                json!({"namespaceSelector": {"matchLabels": {"team": "a b"}}}),
+                r#"spec.namespaceSelector.matchLabels[team]: "a b" is not the value of a label"#,
+            ),
             (json!({"maxWalltimeSeconds": 0}), "spec.maxWalltimeSeconds: 0 is less than 1"),
             (
                 selects(json!({"key": "team", "operator": "Like", "values": ["p"]})),

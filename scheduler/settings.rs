@@ -10,6 +10,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use serde::Deserialize;
 
+use fluxqueue_api::syntax::{is_label_key, is_label_value};
 use fluxqueue_core::{CoreSettings, NodePolicy, QueuePolicy};
 use fluxqueue_machine::cluster::{Level, Topology};
 use fluxqueue_workload::{Lifetime, walltime};
@@ -26,9 +27,6 @@ const BIND_CONCURRENCY: u32 = 64;
 
 /// The most Bindings in flight: the core decides no more than this ahead of the answers.
 const BIND_CONCURRENCY_MAX: u32 = 128;
-
-/// The most bytes in the name of a scheduler, as in any label value.
-const SCHEDULER_NAME_BYTES: usize = 63;
 
 /// The settings file: every field that may stand in it. Unknown fields are errors, and so are
 /// fields given twice.
@@ -329,11 +327,9 @@ fn scheduler_names_of(names: Vec<String>) -> Result<Vec<Arc<str>>, SettingsError
         if name.is_empty() {
             return Err(bad(field, "a name is empty".to_owned()));
         }
-        if name.len() > SCHEDULER_NAME_BYTES {
-            return Err(bad(
-                field,
-                format!("{name:?} is longer than {SCHEDULER_NAME_BYTES} bytes"),
-            ));
+        if !is_label_value(&name) {
+            let message = format!("{name:?} is not the value of a label (63 bytes at most)");
+            return Err(bad(field, message));
         }
         if name == "default-scheduler" {
             return Err(bad(
@@ -369,6 +365,12 @@ fn queue_policy_of(name: Option<&str>) -> Result<QueuePolicy, SettingsError> {
 }
 
 fn topology_of(trees: Vec<LevelTree>) -> Result<Topology, SettingsError> {
+    for level in trees.iter().flat_map(|tree| &tree.levels) {
+        if let Some(label) = level.node_labels.iter().find(|label| !is_label_key(label)) {
+            let message = format!("level {:?}: {label:?} is not the key of a label", level.name);
+            return Err(bad("topology", message));
+        }
+    }
     let level = |level: LevelOfTree| Level {
         name: level.name.into(),
         node_labels: level.node_labels.into_iter().map(Arc::from).collect(),

@@ -153,6 +153,12 @@ fn errors_name_the_field() {
             "schedulerNames: [default-scheduler]\n",
             "schedulerNames: default-scheduler is kube-scheduler's",
         ),
+        ("schedulerNames: [a b]\n", "schedulerNames: \"a b\" is not the value of a label"),
+        ("topology: [{levels: []}]\n", "topology: tree 0 has no levels"),
+        (
+            "topology: [{levels: [{name: rack, nodeLabels: [a b]}]}]\n",
+            "topology: level \"rack\": \"a b\" is not the key of a label",
+        ),
         (
             "topology: [{levels: [{name: rack, nodeLabels: []}]}]\n",
             "topology: level \"rack\" has no node label",

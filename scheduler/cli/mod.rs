@@ -79,4 +79,23 @@ mod tests {
         assert!(Cli::try_parse_from(["fluxqueue", "run", "--bind-timeout=10s"]).is_ok());
         assert!(Cli::try_parse_from(["fluxqueue", "run", "--bind-timeout=11s"]).is_err());
     }
+
+    #[test]
+    fn names_that_no_object_can_have_are_refused() {
+        for arguments in [
+            ["run", "--leader-elect-resource-name=A B"],
+            ["run", "--leader-elect-resource-namespace=a.b"],
+            ["webhook", "--scheduler-name=a b"],
+            ["webhook", "--scheduler-name="],
+            ["webhook", "--secret-name=a/b"],
+            ["webhook", "--service-name=A"],
+            ["webhook", "--configuration-name="],
+            ["webhook", "--namespace=-a"],
+        ] {
+            let read = Cli::try_parse_from(["fluxqueue"].into_iter().chain(arguments));
+            let error = read.err().unwrap_or_else(|| panic!("{arguments:?} is read"));
+            let flag = arguments[1].split('=').next().unwrap();
+            assert!(error.to_string().contains(flag), "{error}");
+        }
+    }
 }

@@ -17,6 +17,7 @@ use crate::kube::lease::LeaseSettings;
 use crate::kube::shell::{self, ShellSettings};
 use crate::serve::{CertificateFiles, Exposure, ListenAddress};
 use crate::settings::{FluxqueueConfiguration, Overrides, Settings, parse_duration};
+use fluxqueue_api::syntax::{is_namespace_name, is_object_name};
 use fluxqueue_core::Core;
 
 #[derive(Debug, Args)]
@@ -81,7 +82,7 @@ pub(super) struct RunArgs {
     leader_elect_retry_period: Duration,
 
     /// Name of the Lease
-    #[arg(long, value_name = "NAME", default_value = "fluxqueue")]
+    #[arg(long, value_name = "NAME", default_value = "fluxqueue", value_parser = object_name)]
     leader_elect_resource_name: String,
 
     /// Namespace of the Lease
@@ -90,7 +91,8 @@ pub(super) struct RunArgs {
         value_name = "NAMESPACE",
         alias = "pod-namespace",
         env = "POD_NAMESPACE",
-        default_value = "fluxqueue-system"
+        default_value = "fluxqueue-system",
+        value_parser = namespace_name
     )]
     leader_elect_resource_namespace: String,
 
@@ -259,6 +261,24 @@ fn write_timeout(text: &str) -> Result<Duration, String> {
         ));
     }
     Ok(timeout)
+}
+
+/// Checks the name of an object.
+pub(super) fn object_name(text: &str) -> Result<String, String> {
+    if is_object_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("not the name of an object: lower-case letters, digits, - and .".to_owned())
+    }
+}
+
+/// Checks the name of a namespace.
+pub(super) fn namespace_name(text: &str) -> Result<String, String> {
+    if is_namespace_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("not the name of a namespace: at most 63 lower-case letters, digits and -".to_owned())
+    }
 }
 
 pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
 use clap::Args;
-use fluxqueue_api::names;
+use fluxqueue_api::{names, syntax};
 use fluxqueue_tls::{Connections, Serving, clients_of, files, serve};
 use fluxqueue_webhook::certificates::authority::Lifetimes;
 use fluxqueue_webhook::certificates::keeper::{Keeper, KeeperSettings};
@@ -20,7 +20,7 @@ use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use super::logs;
-use super::run::positive_duration;
+use super::run::{namespace_name, object_name, positive_duration};
 use crate::kube::client::configuration;
 use crate::kube::reviews::Reviews;
 use crate::kube::signals::Signals;
@@ -38,7 +38,12 @@ const DRAIN_FOR: Duration = Duration::from_secs(5);
 pub(super) struct WebhookArgs {
     /// A spec.schedulerName that Fluxqueue serves; may be repeated. Pods that name no scheduler get
     /// the first
-    #[arg(long = "scheduler-name", value_name = "NAME", default_value = names::SCHEDULER_NAME)]
+    #[arg(
+        long = "scheduler-name",
+        value_name = "NAME",
+        default_value = names::SCHEDULER_NAME,
+        value_parser = scheduler_name
+    )]
     scheduler_names: Vec<String>,
 
     /// Fluxqueue's own namespace: nothing in it is ever changed or refused
@@ -46,7 +51,8 @@ pub(super) struct WebhookArgs {
         long,
         value_name = "NAMESPACE",
         env = "POD_NAMESPACE",
-        default_value = "fluxqueue-system"
+        default_value = "fluxqueue-system",
+        value_parser = namespace_name
     )]
     namespace: String,
 
@@ -86,17 +92,27 @@ pub(super) struct WebhookArgs {
     kubeconfig: Option<PathBuf>,
 
     /// The Secret, in that namespace, for the webhook's own certificates
-    #[arg(long, value_name = "NAME", default_value = "fluxqueue-webhook")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "fluxqueue-webhook",
+        value_parser = object_name
+    )]
     secret_name: String,
 
     /// The Service by which the API server reaches this process; the webhook's own certificates are
     /// for that name
-    #[arg(long, value_name = "NAME", default_value = "fluxqueue-webhook")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "fluxqueue-webhook",
+        value_parser = object_name
+    )]
     service_name: String,
 
     /// The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration that name the
     /// authority to trust
-    #[arg(long, value_name = "NAME", default_value = "fluxqueue")]
+    #[arg(long, value_name = "NAME", default_value = "fluxqueue", value_parser = object_name)]
     configuration_name: String,
 
     /// The time for which the webhook's own certificates are valid. They are replaced when a third
@@ -142,6 +158,9 @@ impl WebhookArgs {
             log_level,
         } = self;
         logs::start(log_format, &log_level)?;
+        if certificate_lifetime > authority_lifetime {
+            bail!("--certificate-lifetime is longer than --authority-lifetime");
+        }
         let admission = Admission::new(scheduler_names, namespace.clone())?;
         let certificates = match tls_cert_file.zip(tls_private_key_file) {
             Some((certificate, key)) => Certificates::Files(CertificateFiles { certificate, key }),
@@ -169,6 +188,14 @@ impl WebhookArgs {
         };
         runtime.block_on(answering.run())
     }
+}
+
+/// Checks a name that pods may have as `spec.schedulerName`.
+fn scheduler_name(text: &str) -> Result<String, String> {
+    if text.is_empty() || !syntax::is_label_value(text) {
+        return Err("not a scheduler's name: at most 63 letters, digits, -, _ and .".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 /// The source of the certificate.

@@ -39,14 +39,15 @@ pub struct LeaseSettings {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum LeaseSettingsError {
     /// Another process could take over while the leader still believes that it leads.
-    #[error("leader-elect-lease-duration must be longer than leader-elect-renew-deadline")]
+    #[error("--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline")]
     DurationNotAboveDeadline,
     /// No time would be left for a second try.
-    #[error("leader-elect-renew-deadline must be longer than leader-elect-retry-period")]
+    #[error("--leader-elect-renew-deadline must be longer than --leader-elect-retry-period")]
     DeadlineNotAboveRetry,
     /// Leases count in whole seconds.
     #[error(
-        "leader-elect-lease-duration and leader-elect-retry-period must be at least 1 s and 1 ms"
+        "--leader-elect-lease-duration must be at least 1 s, and --leader-elect-retry-period at \
+         least 1 ms"
     )]
     TooShort,
 }

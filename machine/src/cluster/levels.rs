@@ -40,6 +40,9 @@ pub enum TopologyError {
     /// No node would be in any part of it.
     #[error("level {0:?} has no node label")]
     Unlabelled(Arc<str>),
+    /// The tree at this place of the list partitions nothing.
+    #[error("tree {0} has no levels")]
+    Empty(usize),
     /// More than there may be.
     #[error("{0} levels are more than {LEVELS_MAX}")]
     TooMany(usize),
@@ -52,6 +55,9 @@ impl Topology {
         let count = topology.levels().count();
         if count > LEVELS_MAX {
             return Err(TopologyError::TooMany(count));
+        }
+        if let Some(at) = topology.trees.iter().position(Vec::is_empty) {
+            return Err(TopologyError::Empty(at));
         }
         for (at, level) in topology.levels().enumerate() {
             let name = &level.name;

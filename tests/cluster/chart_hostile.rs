@@ -47,6 +47,12 @@ fn values_that_make_no_sense_are_refused() {
         ("webhook: {enabled: true, ports: {webhook: 99999}}", "/webhook/ports/webhook"),
         ("webhook: {enabled: true, ports: {webhook: 8081}}", "webhook.ports"),
         ("image: {repository: ''}", "image.repository: name the image"),
+        ("image: {repository: 'https://example.com/x'}", "/image/repository"),
+        ("image: {repository: 'example.com/x:1.2'}", "/image/repository"),
+        ("image: {repository: Example/x}", "/image/repository"),
+        ("settings: {defaultWalltime: soon}", "/settings/defaultWalltime"),
+        ("labels: {'a b': c}", "'a b'"),
+        ("annotations: {'a b': c}", "'a b'"),
         // A key with nothing but comments behind it has the value null, which removes defaults.
         ("settings:", "missing property 'settings'"),
         ("labels:", "missing property 'labels'"),

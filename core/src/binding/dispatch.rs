@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{EventReason, names};
 
-use crate::action::{ActionId, ActionKind, EventKind, Subject};
+use crate::action::{ActionId, EventKind, Subject};
 use crate::backoff::Backoff;
 use crate::binding::mounting::Mounting;
 use crate::event::{BindOutcome, WriteOutcome};
@@ -155,15 +155,13 @@ impl Binding<'_> {
         if is_gated(member) {
             return self.ungate(uid);
         }
-        let allocation = member.allocation().or_defect("a pod without a slot is to be bound");
-        let Some(allocation) = allocation else { return Ok(()) };
-        let (id, pod, node) = (member.job, member.pod.id.clone(), allocation.node.clone());
+        let slot = member.stage.slot().or_defect("a pod without a slot is to be bound");
+        let Some(slot) = slot else { return Ok(()) };
+        let id = member.job;
         let queue =
             self.jobs.all.get(&id).map(|job| Arc::clone(&job.queue.name)).unwrap_or_default();
-        let action = self
-            .agenda
-            .actions
-            .ask(ActionKind::Bind { pod, node, queue }, InFlight::Bind(uid.clone()));
+        let binding = slot.binding(member.pod.id.clone(), queue);
+        let action = self.agenda.actions.ask(binding, InFlight::Bind(uid.clone()));
         let member = self.jobs.members.known_mut(uid)?;
         member.stage.send_by(Sending::Binding(action));
         if self.jobs.all.get(&id).is_some_and(|job| job.style == Style::Lone) {

@@ -1,7 +1,10 @@
 //! The stages of a pod from its arrival to its end, each with the data that the pod has in it.
 
-use crate::action::ActionId;
+use std::sync::Arc;
+
+use crate::action::{ActionId, ActionKind};
 use fluxqueue_machine::ledger::Allocation;
+use fluxqueue_workload::ObjectRef;
 
 /// A pod's way to a node, with its slot for as long as it has one.
 #[derive(Debug)]
@@ -10,8 +13,10 @@ pub(crate) enum Stage {
     Waiting,
     /// The pod has a slot, and is not known to be on its node yet.
     Placed(Slot),
-    /// The pod is on its node. It has no allocation there while that node is not known.
-    Bound(Option<Allocation>),
+    /// The pod is on its node, and takes this there.
+    Bound(Allocation),
+    /// The pod is on a node that is not known, so nothing is counted for it.
+    OnUnknownNode,
     /// The pod uses nothing any more.
     Ended,
 }
@@ -47,7 +52,19 @@ pub(crate) enum Cause {
     Deleted,
 }
 
+impl Slot {
+    /// Returns the Binding of its pod to its node: no other code makes one.
+    pub(crate) fn binding(&self, pod: ObjectRef, queue: Arc<str>) -> ActionKind {
+        ActionKind::Bind { pod, node: self.allocation.node.clone(), queue }
+    }
+}
+
 impl Stage {
+    /// Returns the stage of a pod that is on a node, with its allocation if that node is known.
+    pub(crate) fn on_node(allocation: Option<Allocation>) -> Self {
+        allocation.map_or(Stage::OnUnknownNode, Stage::Bound)
+    }
+
     /// True if the pod has no slot.
     pub(crate) fn is_waiting(&self) -> bool {
         matches!(self, Stage::Waiting)
@@ -80,7 +97,7 @@ impl Stage {
 
     /// True if the pod is on its node.
     pub(crate) fn is_bound(&self) -> bool {
-        matches!(self, Stage::Bound(_))
+        matches!(self, Stage::Bound(_) | Stage::OnUnknownNode)
     }
 
     /// True if the pod uses nothing any more.
@@ -88,21 +105,26 @@ impl Stage {
         matches!(self, Stage::Ended)
     }
 
+    /// Returns the slot of a pod that is not known to be on its node yet.
+    pub(crate) fn slot(&self) -> Option<&Slot> {
+        match self {
+            Stage::Placed(slot) => Some(slot),
+            Stage::Waiting | Stage::Bound(_) | Stage::OnUnknownNode | Stage::Ended => None,
+        }
+    }
+
     /// Returns the write that is to bring the pod to its node, if it has a slot and is not there
     /// yet.
     pub(crate) fn sending(&self) -> Option<Sending> {
-        match self {
-            Stage::Placed(slot) => Some(slot.sending),
-            _ => None,
-        }
+        self.slot().map(|slot| slot.sending)
     }
 
     /// Returns the allocation on the node where the pod is or is to be.
     pub(crate) fn allocation(&self) -> Option<&Allocation> {
         match self {
             Stage::Placed(slot) => Some(&slot.allocation),
-            Stage::Bound(allocation) => allocation.as_ref(),
-            Stage::Waiting | Stage::Ended => None,
+            Stage::Bound(allocation) => Some(allocation),
+            Stage::Waiting | Stage::OnUnknownNode | Stage::Ended => None,
         }
     }
 
@@ -110,8 +132,8 @@ impl Stage {
     pub(crate) fn allocation_mut(&mut self) -> Option<&mut Allocation> {
         match self {
             Stage::Placed(slot) => Some(&mut slot.allocation),
-            Stage::Bound(allocation) => allocation.as_mut(),
-            Stage::Waiting | Stage::Ended => None,
+            Stage::Bound(allocation) => Some(allocation),
+            Stage::Waiting | Stage::OnUnknownNode | Stage::Ended => None,
         }
     }
 
@@ -120,10 +142,10 @@ impl Stage {
         match std::mem::replace(self, Stage::Waiting) {
             Stage::Placed(slot) => Some(slot.allocation),
             Stage::Bound(allocation) => {
-                *self = Stage::Bound(None);
-                allocation
+                *self = Stage::OnUnknownNode;
+                Some(allocation)
             }
-            before @ (Stage::Waiting | Stage::Ended) => {
+            before @ (Stage::Waiting | Stage::OnUnknownNode | Stage::Ended) => {
                 *self = before;
                 None
             }
@@ -139,6 +161,6 @@ impl Stage {
 
     /// Notes that it is on its node, with the slot that it had there.
     pub(crate) fn bind(&mut self) {
-        *self = Stage::Bound(self.take_allocation());
+        *self = Stage::on_node(self.take_allocation());
     }
 }

@@ -92,7 +92,7 @@ impl Members<'_> {
             Stage::Ended
         } else if pod.node.is_some() {
             job.start.at = job.start.at.or(pod.started).or(Some(pod.created));
-            Stage::Bound(None)
+            Stage::OnUnknownNode
         } else {
             Stage::Waiting
         };

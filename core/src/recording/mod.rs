@@ -198,7 +198,7 @@ impl Recording<'_> {
         }
         match member.stage {
             _ if self.settings.record_lone_pods => Some(self.clock.now),
-            Stage::Bound(_) | Stage::Ended => None,
+            Stage::Bound(_) | Stage::OnUnknownNode | Stage::Ended => None,
             _ => Some(job.pods.joined_at.plus_millis(LONE_POD_WAIT_MILLIS)),
         }
     }

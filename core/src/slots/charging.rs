@@ -33,7 +33,7 @@ impl Slots<'_> {
         if allocation.is_some() {
             self.occupancy.by_node.send(node, uid);
         }
-        member.stage = Stage::Bound(allocation);
+        member.stage = Stage::on_node(allocation);
         if let (Some(seat), Some(job)) = (seat, self.jobs.all.get_mut(&id)) {
             job.start.seats.follow(seat, node);
         }

@@ -53,7 +53,7 @@ impl Slots<'_> {
         let node = pod.node.clone();
         let booked = allocation.as_ref().map_or(planned.end, |allocation| allocation.end);
         let member = self.jobs.members.known_mut(uid)?;
-        member.stage = Stage::Bound(allocation);
+        member.stage = Stage::on_node(allocation);
         let seat = member.seat;
         self.agenda.watch_end(uid, booked);
         if let (Some(seat), Some(node), Some(job)) = (seat, node, self.jobs.all.get_mut(&id)) {

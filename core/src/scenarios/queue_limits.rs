@@ -167,6 +167,27 @@ fn a_limit_on_some_nodes_leaves_the_others() {
 }
 
 #[test]
+fn a_job_that_exceeds_the_limit_on_some_nodes_is_promised_others() {
+    let mut world = backfilling(&[]);
+    for name in ["v100", "a100"] {
+        let labels = vec![(Arc::from("model"), Arc::from(name))];
+        world.tell(Event::Node(Arc::new(Node { labels, ..Node::clone(&node(name, 4)) })));
+    }
+    let limits = json!({"nodes": [{"nodeSelector": {"model": "a100"}, "resources": {"cpu": "2"}}]});
+    queue(&mut world, "gpu", &json!({ "limits": limits }));
+    for (name, queue) in [("one", "gpu"), ("two", "default")] {
+        world.submit(timed(name, 3, queue, 100));
+        world.settle();
+    }
+    assert_eq!((world.node_of("one"), world.node_of("two")), (Some("v100"), Some("a100")));
+    world.submit(timed("waits", 3, "gpu", 50));
+    world.settle();
+    assert_eq!(start_of(&world, "waits"), Some(2100));
+    let text = world.blocked("waits").1;
+    assert!(!text.contains("more than the limit"), "{text}");
+}
+
+#[test]
 fn jobs_are_limited_in_all_and_of_each_namespace() {
     let mut world = backfilling(&[("a", 8)]);
     queue(

@@ -7,7 +7,7 @@ use fluxqueue_planner::queues::{AtLimit, Counted};
 impl Telling<'_> {
     /// Returns the limit that a job has reached, with its numbers.
     pub(crate) fn explain_limit(&self, at: &AtLimit) -> Obstacle {
-        let AtLimit { account, asked, used, most, .. } = at;
+        let AtLimit { account, asked, used, most, never, .. } = at;
         let limit =
             self.queues.limits(account.queue).and_then(|limits| limits.running.get(account.limit));
         let numbers = limit.map(|limit| LimitNumbers {
@@ -20,7 +20,7 @@ impl Telling<'_> {
             asked: *asked,
             used: *used,
             most: *most,
-            never: at.is_exceeded(),
+            never: *never,
         });
         let queue = self.queues.name(account.queue).to_owned();
         Obstacle::Limit(ReachedLimit { queue, numbers })

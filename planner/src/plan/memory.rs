@@ -48,7 +48,7 @@ impl Waits {
             Outcome::Waits { .. } if attempt.request.asks_about_pods() => Waits::ForUnknown,
             Outcome::Waits { at: Some(_), .. } => Waits::ForADate,
             Outcome::Behind { .. } => Waits::Behind,
-            Outcome::AtLimit(limit) if limit.is_in_vain() => Waits::InVain,
+            Outcome::AtLimit(limit) if limit.never => Waits::InVain,
             Outcome::AtLimit(limit) if limit.at.is_some() => Waits::ForADate,
             Outcome::Waits { at: None, .. }
             | Outcome::KeptAway { .. }

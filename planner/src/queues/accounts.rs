@@ -59,6 +59,9 @@ pub struct AtLimit {
     pub most: u64,
     /// The second at which there is room within all limits, as far as is known.
     pub at: Option<i64>,
+    /// True if the request asks for more than this limit, and cannot go around it: there would be
+    /// no room even if nothing else ran.
+    pub never: bool,
     /// Other limits that the request is at, too.
     pub others: Vec<AtLimit>,
 }
@@ -79,16 +82,11 @@ pub struct Accounts {
     held: BTreeMap<PendingRequest, (Demand, i64)>,
 }
 
-impl AtLimit {
-    /// True if the request asks for more than this limit, so that there would be no room even if
-    /// nothing else ran.
-    pub fn is_exceeded(&self) -> bool {
-        self.asked > u128::from(self.most)
-    }
-
-    /// True if the request asks for more than this limit, or another one that it is at.
-    pub fn is_in_vain(&self) -> bool {
-        self.is_exceeded() || self.others.iter().any(AtLimit::is_exceeded)
+impl Charge {
+    /// True if the amount is more than the limit, so that there would be no room even if nothing
+    /// else ran.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.amount > u128::from(self.most)
     }
 }
 
@@ -268,14 +266,15 @@ impl Accounts {
         demand.charges.iter().filter(move |charge| !fits(charge))
     }
 
-    /// Describes a limit that is in the way.
-    pub(crate) fn at_limit(&self, demand: &Demand, charge: &Charge, now: i64) -> AtLimit {
+    /// Describes a limit that is in the way, without what goes for all limits of the request.
+    pub(crate) fn at_limit(&self, charge: &Charge, now: i64) -> AtLimit {
         AtLimit {
             account: charge.account.clone(),
             asked: charge.amount,
             used: self.used(&charge.account, now),
             most: charge.most,
-            at: self.earliest(demand, now, now),
+            at: None,
+            never: false,
             others: Vec::new(),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fluxqueue_api::conditions::ACCEPTED;
 use fluxqueue_api::{
     AcceptedReason, FluxQueue, FluxQueueSpec, FluxQueueStatus, MaxWalltimeAction, Policy,
-    StopPolicy, WorkloadKind, names, text,
+    StopPolicy, WorkloadKind, names, syntax, text,
 };
 use k8s_openapi::api::core::v1 as core_v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
@@ -190,6 +190,15 @@ fn check_selector(path: &str, selector: &LabelSelector) -> Result<(), String> {
     }
     for (at, expression) in selector.match_expressions.iter().flatten().enumerate() {
         let path = format!("{path}.matchExpressions[{at}]");
+        if !syntax::is_label_key(&expression.key) {
+            let key = text::quoted(&expression.key);
+            return Err(format!("{path}.key: {key} is not the key of a label"));
+        }
+        let mut values = expression.values.iter().flatten();
+        if let Some(value) = values.find(|value| !syntax::is_label_value(value)) {
+            let value = text::quoted(value);
+            return Err(format!("{path}.values: {value} is not the value of a label"));
+        }
         let has_values = expression.values.as_ref().is_some_and(|values| !values.is_empty());
         match expression.operator.as_str() {
             "In" | "NotIn" if has_values => {}
@@ -426,6 +435,11 @@ mod tests {
             (
                 selects(json!({"key": "team", "operator": "Like", "values": ["p"]})),
                 r#"spec.namespaceSelector.matchExpressions[0].operator: "Like" is none of In, NotIn, Exists and DoesNotExist"#,
+            ),
+            (
+                selects(json!({"key": "a b", "operator": "Exists"})),
+                "spec.namespaceSelector.matchExpressions[0].key: \"a b\" is not the key of a \
+                 label",
             ),
             (
                 selects(json!({"key": "team", "operator": "In"})),

@@ -6,7 +6,7 @@ use crate::Core;
 use crate::queueing::{CountsAs, counts_as};
 use crate::telling::outlook::{NodeOutlook, Outlook};
 use fluxqueue_machine::cluster::Readiness;
-use fluxqueue_machine::fluxion::{Rank, RankSet, Tenancy};
+use fluxqueue_machine::fluxion::{Rank, Tenancy};
 use fluxqueue_workload::{NodeName, Time};
 
 impl Core {
@@ -28,8 +28,7 @@ impl Core {
             *last = (*last).max(end);
         }
         let held = planner.claims.nodes();
-        let all: RankSet = machine.iter().map(|(_, rank)| rank).collect();
-        let shared = planner.ledger.open_to(Tenancy::Shared, &all);
+        let shared = planner.ledger.open_to(Tenancy::Shared, machine.present());
         let of_node = |(name, rank): (&NodeName, Rank)| {
             let node = machine.node(rank)?;
             Some(NodeOutlook {

@@ -98,6 +98,8 @@ pub(crate) struct NoNodes {
     pub scarcest: Option<(Amounts, u64)>,
     /// True if the numbers are those of the idle machine: the pods never fit.
     pub is_of_idle: bool,
+    /// True if the pods of some shape do not all fit on the nodes, whatever is free there in all.
+    pub is_divided: bool,
     /// For pods that ask for nodes alone: the nodes that others use, and all usable ones.
     pub used_by_others: Option<(u64, u64)>,
     /// For pods that may share no nodes with each other: the number that they need, and the number

@@ -39,6 +39,7 @@ impl Telling<'_> {
         );
         let mut apart = Apart::default();
         let mut with_levels: Vec<GroupRequest> = Vec::new();
+        let mut is_divided = false;
         let pods: usize = groups.iter().flat_map(|group| &group.wants).map(|want| want.count).sum();
         for (group, open) in groups.iter().zip(&*attempt.open) {
             if pods > 1 {
@@ -75,6 +76,7 @@ impl Telling<'_> {
                 cramped = cramped.or_else(|| {
                     CrampedLevel::of(&levels, shape, supply, *outcome == Outcome::Never)
                 });
+                is_divided |= supply.room < shape.wanted;
                 for pool in &supply.pools {
                     closed.note_short(pool);
                     Shortage::add(&mut shortages, pool, shape.wanted, open);
@@ -93,8 +95,7 @@ impl Telling<'_> {
             (apart.used_by_others(), attempt.nodes_for_each(&mut self.planner.cluster));
         let (port, finding) = (attempt.short_of_port(), finding(attempt));
         // Where something else is in the way, a resource of which there is enough is not.
-        let is_explained = cramped.is_some()
-            || used_by_others.is_some()
+        let is_explained = used_by_others.is_some()
             || nodes_for_each.is_some()
             || port.is_some()
             || finding.is_some();
@@ -120,6 +121,7 @@ impl Telling<'_> {
             stuck,
             scarcest: worst.map(|worst| (worst.amounts, worst.pods)),
             is_of_idle: *outcome == Outcome::Never,
+            is_divided,
             used_by_others,
             apart: nodes_for_each,
             port: port
@@ -214,15 +216,23 @@ impl<'a> Shortage<'a> {
         self.is_short_in_all() || !self.short.is_empty()
     }
 
-    /// True if all nodes together have too little of this resource alone, or else fewer nodes have
-    /// enough of it for one pod, or else a smaller share of the request is free.
+    /// True if all nodes together have too little of this resource alone, or else some nodes have,
+    /// or else a smaller share of the nodes has enough for one pod, or else a smaller share of the
+    /// request is free.
     fn is_worse_than(&self, other: &Self) -> bool {
+        let rank = |it: &Self| (!it.is_short_in_all(), it.short.is_empty());
+        let open = |it: &Self| match it.is_short_in_all() {
+            true => 0,
+            false => it.nodes.len().saturating_sub(it.short.len()) as u128,
+        };
+        let share = |a: &Self, b: &Self| open(a) * b.nodes.len() as u128;
         let ratio = |a: &Self, b: &Self| {
             u128::from(a.amounts.free).saturating_mul(b.amounts.requested.max(1))
         };
-        let open = |it: &Self| {
-            if it.is_short_in_all() { 0 } else { it.nodes.len().saturating_sub(it.short.len()) }
-        };
-        (open(self), ratio(self, other)) < (open(other), ratio(other, self))
+        rank(self)
+            .cmp(&rank(other))
+            .then_with(|| share(self, other).cmp(&share(other, self)))
+            .then_with(|| ratio(self, other).cmp(&ratio(other, self)))
+            .is_lt()
     }
 }

@@ -166,10 +166,11 @@ fn scarcest(amounts: &Amounts, asking: u64, nodes: &NoNodes) -> String {
         format!("{pods} pods start together and")
     };
     let Amounts { resource, requested, free: available } = amounts;
-    let parts = if u128::from(*available) < *requested {
-        ""
-    } else {
+    let is_enough_in_all = u128::from(*available) >= *requested;
+    let parts = if is_enough_in_all && nodes.is_divided {
         ", in parts too small for all of them"
+    } else {
+        ""
     };
     let (requested, available) = (told(resource, *requested), told(resource, *available));
     format!(

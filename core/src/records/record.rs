@@ -246,18 +246,14 @@ impl Snapshot<'_> {
 
     // --- the nodes of the job ---
 
-    /// Returns the nodes that its pods are on, or go to; of a gang, also those of pods that have
-    /// ended.
+    /// Returns the nodes that its pods are on, or go to; of an ended gang, those of all its pods.
     fn node_list(&self) -> Option<String> {
         let of_pods = self.live.iter().filter_map(|member| Some(&*member.allocation()?.node));
-        let of_seats = self.job.start.seats.iter().map(|(_, seat)| &**seat.node());
-        let nodes: BTreeSet<&str> = of_pods.chain(of_seats).collect();
+        let seats = self.job.start.seats.iter().filter(|_| self.job.is_finished());
+        let nodes: BTreeSet<&str> = of_pods.chain(seats.map(|(_, seat)| &**seat.node())).collect();
         if nodes.is_empty() {
-            return self
-                .job
-                .status_on_record()
-                .and_then(FluxJobStatus::shown_nodes)
-                .map(str::to_owned);
+            let written = self.job.status_on_record().filter(|_| self.job.is_finished());
+            return written.and_then(FluxJobStatus::shown_nodes).map(str::to_owned);
         }
         let count = nodes.len();
         let list = hostlist::encode(nodes);

@@ -39,7 +39,7 @@ fn an_ended_gang_shows_the_nodes_of_all_its_pods() {
     assert_eq!(nodes(&world), "a,b");
     world.change("p0", |pod| pod.phase = Phase::Succeeded);
     world.settle();
-    assert_eq!(nodes(&world), "a,b", "its first pod has ended");
+    assert_eq!(nodes(&world), "b", "its first pod has ended");
     world.change("p1", |pod| pod.phase = Phase::Succeeded);
     world.tell(Event::Controller(Arc::new(Controller {
         finished: true,

@@ -113,6 +113,36 @@ pub(crate) struct PodSpec {
     pub scheduling_group: SchedulingGroup,
 }
 
+/// The status of a container.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ContainerStatus {
+    /// Its name.
+    pub name: String,
+    /// Its state.
+    pub state: ContainerState,
+}
+
+/// The state of a container, as far as it is read.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ContainerState {
+    /// Its end.
+    pub terminated: Option<Terminated>,
+}
+
+/// The end of a container.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Terminated {
+    /// The exit code of its process.
+    pub exit_code: i64,
+    /// Error, OOMKilled ...
+    pub reason: String,
+    /// The text that the process left, or that says why it could not run.
+    pub message: String,
+}
+
 /// The PodGroup of a [`Pod`].
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -139,6 +169,10 @@ pub(crate) struct PodStatus {
     pub reason: String,
     /// The same reason for people.
     pub message: String,
+    /// The states of its containers that run before the others.
+    pub init_container_statuses: Vec<ContainerStatus>,
+    /// The states of its other containers.
+    pub container_statuses: Vec<ContainerStatus>,
     /// The time at which its node took it.
     #[serde(deserialize_with = "lenient")]
     pub start_time: Option<Timestamp>,

@@ -22,6 +22,7 @@ mod completion;
 mod console;
 mod events;
 mod exit;
+mod failed;
 mod find;
 mod job_time;
 mod leader;

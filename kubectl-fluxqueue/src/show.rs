@@ -13,6 +13,7 @@ use crate::cluster::Cluster;
 use crate::console::{Console, Look, style_of_state};
 use crate::events::{Event, events_of};
 use crate::exit::{DONE, usage};
+use crate::failed::print_failed_pods;
 use crate::find::{Found, Pod, find};
 use crate::output;
 use crate::queue::record_of;
@@ -47,6 +48,7 @@ pub(crate) async fn show(
     let events = events_of(&cluster, &record.metadata.uid).await;
     let text = all_of(&record, now, &console.look);
     console.print(&text)?;
+    print_failed_pods(&cluster, &record, console).await?;
     match events {
         Ok(events) => console.print(&event_lines(&events, now, &console.look.zone))?,
         // A user may be allowed to see jobs and no Events.
@@ -208,11 +210,17 @@ pub(crate) async fn why(
     );
     let cluster = Cluster::connect(connection).await?;
     let now = Timestamp::now();
-    let text = match find(&cluster, &args.job).await? {
-        Found::Record(record, _) => why_job(&record, now, &console.look.zone),
-        Found::Pod(pod) => why_pod(&pod, now, &console.look.zone),
-    };
-    console.print(&text)?;
+    match find(&cluster, &args.job).await? {
+        Found::Record(record, _) => {
+            let text = why_job(&record, now, &console.look.zone);
+            console.print(&text)?;
+            print_failed_pods(&cluster, &record, console).await?;
+        }
+        Found::Pod(pod) => {
+            let text = why_pod(&pod, now, &console.look.zone);
+            console.print(&text)?;
+        }
+    }
     Ok(DONE)
 }
 
@@ -265,8 +273,8 @@ fn why_job(record: &Record, now: Timestamp, zone: &TimeZone) -> String {
             text::name(&blocker.reason),
             blocker.told(&record.metadata.namespace, now, zone)
         );
-        let advice =
-            if blocker.is_beyond_limit() { Some(BEYOND_LIMIT) } else { advice(&blocker.reason) };
+        let is_hopeless = status.estimated_start.is_none() && blocker.is_beyond_limit();
+        let advice = if is_hopeless { Some(BEYOND_LIMIT) } else { advice(&blocker.reason) };
         if let Some(advice) = advice.filter(|advice| !advised.contains(advice)) {
             let _ = writeln!(text, "  What you can do: {advice}");
             advised.push(advice);

@@ -2,7 +2,8 @@
 //!
 //! Every text that is not known to be harmless is replaced by a number, the same one for the same
 //! text, and free text is left out: only texts under keys that [`is_harmless_key`] allows stay, and
-//! the settings, the version and the images of Fluxqueue, which name no one.
+//! the version of Fluxqueue with the name of its image. Of its settings, the names of schedulers,
+//! levels and labels are replaced.
 
 use std::collections::HashMap;
 
@@ -30,6 +31,8 @@ fn is_harmless_key(key: &str) -> bool {
             | "status"
             | "phase"
             | "policy"
+            | "queuePolicy"
+            | "defaultWalltime"
             | "stopPolicy"
             | "effect"
             | "maxWalltimeAction"
@@ -109,8 +112,7 @@ impl Pseudonyms {
                 if matches!(key, "message" | "note" | "displayNodes") {
                     "(left out)".clone_into(text);
                 } else if matches!(key, "image" | "imageID") {
-                    // Registries and their folders have the names of their owners.
-                    *text = text.rsplit('/').next().unwrap_or_default().to_owned();
+                    *text = self.image(text);
                 } else if !is_harmless_key(key) && !is_amount(text) {
                     *text = self.of(text);
                 }
@@ -127,7 +129,7 @@ impl Pseudonyms {
                 let old = std::mem::take(members);
                 for (name, mut member) in old {
                     if key == "data" && name == SETTINGS {
-                        members.insert(name, member);
+                        members.insert(name, self.settings(&member));
                         continue;
                     }
                     let is_hidden = is_users && !is_well_known(&name);
@@ -139,6 +141,24 @@ impl Pseudonyms {
             }
             _ => {}
         }
+    }
+
+    /// Returns an image without its registry and folders, which have the names of their owners; of
+    /// another program than Fluxqueue, its tag or digest alone.
+    fn image(&mut self, image: &str) -> String {
+        let last = image.rsplit('/').next().unwrap_or_default();
+        let end = last.find(['@', ':']).unwrap_or(last.len());
+        let (name, version) = last.split_at(end);
+        if name == "fluxqueue" { last.to_owned() } else { self.of(name) + version }
+    }
+
+    /// Returns settings without the names in them and without comments; nothing of a text that is
+    /// not readable.
+    fn settings(&mut self, written: &Value) -> Value {
+        let read = written.as_str().map(serde_saphyr::from_str::<Value>);
+        let Some(Ok(mut settings)) = read else { return "(left out)".into() };
+        self.replace(&mut settings, "");
+        settings
     }
 
     fn of(&mut self, text: &str) -> String {
@@ -172,10 +192,13 @@ mod tests {
     #[test]
     fn an_anonymous_bundle_says_what_runs_and_with_which_settings() {
         let mut value = json!([
-            { "metadata": { "name": "moon" }, "data": { "config.yaml": "policy: binpack\n",
-                "secret.json": "audit" } },
+            { "metadata": { "name": "moon" }, "data": { "secret.json": "audit",
+                "config.yaml": "policy: binpack # for moon\nqueueDepth: 7\nschedulerNames: [moon]\n\
+                    topology: [{levels: [{name: moon, nodeLabels: [moon.example/row]}]}]\n" } },
+            { "data": { "config.yaml": "moon: [" } },
             { "spec": { "containers": [{ "name": "moon",
-                "image": "registry.moon.example:5000/secret/fluxqueue:v1.2" }] },
+                "image": "registry.moon.example:5000/secret/fluxqueue:v1.2" },
+                { "image": "moon-agent:v3" }] },
               "status": { "containerStatuses": [{
                 "imageID": "registry.moon.example:5000/secret/fluxqueue@sha256:0a" }] } },
         ]);
@@ -184,9 +207,13 @@ mod tests {
         for hidden in ["moon", "secret", "audit"] {
             assert!(!text.contains(hidden), "{hidden} in {text}");
         }
-        assert_eq!(value[0]["data"]["config.yaml"], "policy: binpack\n");
-        assert_eq!(value[1]["spec"]["containers"][0]["image"], "fluxqueue:v1.2");
-        let id = &value[1]["status"]["containerStatuses"][0]["imageID"];
+        let settings = &value[0]["data"]["config.yaml"];
+        assert_eq!((&settings["policy"], &settings["queueDepth"]), (&json!("binpack"), &json!(7)));
+        assert_eq!(value[1]["data"]["config.yaml"], "(left out)");
+        assert_eq!(value[2]["spec"]["containers"][0]["image"], "fluxqueue:v1.2");
+        let other = value[2]["spec"]["containers"][1]["image"].as_str().unwrap();
+        assert!(other.starts_with('x') && other.ends_with(":v3"), "{other}");
+        let id = &value[2]["status"]["containerStatuses"][0]["imageID"];
         assert_eq!(id, "fluxqueue@sha256:0a");
     }
 

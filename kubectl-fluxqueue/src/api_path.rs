@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::bail;
-use fluxqueue_api::syntax::is_object_name;
+use fluxqueue_api::syntax::{is_namespace_name, is_object_name};
 use fluxqueue_api::text;
 
 /// A kind of objects as the API server serves it.
@@ -75,6 +75,14 @@ impl Resource {
 pub(crate) fn check_name(name: &str) -> anyhow::Result<()> {
     if !is_object_name(name) {
         bail!("{} is not the name of an object", text::quoted(name));
+    }
+    Ok(())
+}
+
+/// Returns an error unless `name` can be the name of a namespace.
+pub(crate) fn check_namespace(name: &str) -> anyhow::Result<()> {
+    if !is_namespace_name(name) {
+        bail!("{} is not the name of a namespace", text::quoted(name));
     }
     Ok(())
 }

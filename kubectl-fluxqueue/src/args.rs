@@ -6,7 +6,7 @@ use anyhow::{anyhow, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::exit::usage;
-use crate::submit::options::Options;
+use crate::submit::options::{Options, scheduler_name};
 
 /// The longest reason of a hold or a pause, in characters: the API server takes no more of a hold,
 /// and a message quotes it.
@@ -200,7 +200,12 @@ pub(crate) struct QueueArgs {
     #[arg(long, short)]
     pub watch: bool,
     /// Also lone pods that have no FluxJob, of this scheduler name
-    #[arg(long, value_name = "NAME", default_value = "fluxqueue")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "fluxqueue",
+        value_parser = scheduler_name
+    )]
     pub scheduler_name: String,
 }
 

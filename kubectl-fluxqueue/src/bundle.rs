@@ -96,7 +96,10 @@ fn write(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
 async fn versions(cluster: &Cluster, bundle: &mut Bundle) {
     let server =
         cluster.text("/version").await.and_then(|text| Ok(serde_json::from_str::<Value>(&text)?));
-    let server = server.unwrap_or_else(|error| said(&error).into());
+    let server = server.unwrap_or_else(|error| {
+        bundle.not_read("the version of Kubernetes", &error);
+        Value::Null
+    });
     let versions = json!({ "kubectl-fluxqueue": env!("CARGO_PKG_VERSION"), "kubernetes": server });
     // A version is no secret, and all keys of it are ours.
     bundle.add_text("versions.json", Ok(format!("{versions:#}")));

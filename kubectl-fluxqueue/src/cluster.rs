@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use fluxqueue_api::text;
 
-use crate::api_path::{Query, Resource, check_name};
+use crate::api_path::{Query, Resource, check_name, check_namespace};
 use crate::args::Connection;
 use crate::exit::usage;
 
@@ -92,12 +92,12 @@ impl Cluster {
         let config = configuration(connection).await?;
         let namespace = match &connection.namespace {
             Some(namespace) => {
-                check_name(namespace).context("--namespace").map_err(usage)?;
+                check_namespace(namespace).context("--namespace").map_err(usage)?;
                 namespace.clone()
             }
             None => config.default_namespace.clone(),
         };
-        check_name(&namespace).context("namespace")?;
+        check_namespace(&namespace).context("namespace")?;
         let url = config.cluster_url.to_string();
         let client = Client::try_from(config.clone())
             .with_context(|| format!("making a client for {url}"))?;

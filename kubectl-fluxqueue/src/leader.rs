@@ -18,7 +18,7 @@ use tower::{BoxError, Layer as _, ServiceExt as _, service_fn};
 
 use fluxqueue_api::text;
 
-use crate::api_path::{Resource, check_name};
+use crate::api_path::{Resource, check_name, check_namespace};
 use crate::args::Leading;
 use crate::cluster::{Cluster, told};
 use crate::exit::usage;
@@ -48,7 +48,7 @@ pub(crate) struct Leader {
 
 /// Returns an error if the namespace or the Lease cannot have the name that the user gives.
 pub(crate) fn check(leading: &Leading) -> anyhow::Result<()> {
-    check_name(&leading.leader_namespace).context("--leader-namespace").map_err(usage)?;
+    check_namespace(&leading.leader_namespace).context("--leader-namespace").map_err(usage)?;
     check_name(&leading.leader_lease).context("--leader-lease").map_err(usage)
 }
 

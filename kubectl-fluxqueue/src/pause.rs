@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use fluxqueue_api::names::PAUSED;
 use fluxqueue_api::pause;
 
-use crate::api_path::{Resource, check_name};
+use crate::api_path::{Resource, check_name, check_namespace};
 use crate::args::{Connection, PauseArgs, ResumeArgs, check_reason};
 use crate::cluster::Cluster;
 use crate::console::Console;
@@ -51,9 +51,14 @@ async fn pause_in(
     // A user may be allowed to pause Fluxqueue, and not to read its Lease.
     let lease: anyhow::Result<Option<Value>> =
         cluster.get(Resource::LEASE, Some(namespace), &args.leader_lease).await;
-    if matches!(lease, Ok(None)) {
+    let has_holder = |lease: &Option<Value>| {
+        let holder = lease.as_ref().and_then(|lease| lease.pointer("/spec/holderIdentity"));
+        holder.and_then(Value::as_str).is_some_and(|holder| !holder.is_empty())
+    };
+    if lease.is_ok_and(|lease| !has_holder(&lease)) {
         console.note(&format!(
-            "There is no {} of a leader: does Fluxqueue run in another --leader-namespace?",
+            "No process holds {}: does Fluxqueue run in another namespace (--leader-namespace), or \
+             has its Lease another name (--leader-lease)?",
             Resource::LEASE.called(Some(namespace), &args.leader_lease)
         ));
     }
@@ -82,7 +87,7 @@ pub(crate) async fn resume(
 
 /// Returns the user that has paused Fluxqueue, and the reason.
 async fn state(cluster: &Cluster, namespace: &str) -> anyhow::Result<Option<String>> {
-    check_name(namespace).context("--leader-namespace").map_err(usage)?;
+    check_namespace(namespace).context("--leader-namespace").map_err(usage)?;
     let found: Option<Namespace> = cluster.get(Resource::NAMESPACE, None, namespace).await?;
     let found = found.with_context(|| {
         format!("namespace {namespace} does not exist: is Fluxqueue in another --leader-namespace?")
@@ -127,10 +132,15 @@ mod tests {
         };
         assert_eq!(
             said(&objects).await,
-            "There is no lease fq/leads of a leader: does Fluxqueue run in another \
-             --leader-namespace?\n"
+            "No process holds lease fq/leads: does Fluxqueue run in another namespace \
+             (--leader-namespace), or has its Lease another name (--leader-lease)?\n"
         );
-        objects.push(("/apis/coordination.k8s.io/v1/namespaces/fq/leases/leads", json!({})));
+        let lease = |holder| json!({ "spec": { "holderIdentity": holder } });
+        let path = "/apis/coordination.k8s.io/v1/namespaces/fq/leases/leads";
+        objects.push((path, lease("")));
+        assert!(said(&objects).await.starts_with("No process holds"));
+        objects.pop();
+        objects.push((path, lease("one")));
         assert_eq!(said(&objects).await, "");
     }
 }

@@ -10,14 +10,13 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::value::RawValue;
 
-use fluxqueue_api::syntax::is_label_name;
 use fluxqueue_api::{names, text};
 
 use crate::api_path::Resource;
 use crate::args::{Connection, Format, HistoryArgs, QueueArgs, Shown};
 use crate::cluster::{Cluster, Selection};
 use crate::console::{Console, said, style_of_state};
-use crate::exit::{DONE, usage};
+use crate::exit::DONE;
 use crate::find::Pod;
 use crate::output;
 use crate::record::{Record, Workload};
@@ -52,7 +51,6 @@ pub(crate) async fn run(
     console: &mut Console<'_>,
 ) -> anyhow::Result<u8> {
     let cluster = Cluster::connect(connection).await?;
-    check_scheduler(&args)?;
     let wanted = wanted_users(&cluster, &args.shown).await?;
     let Seen { rows, is_cut, troubles } =
         waiting_and_running(&cluster, &args, wanted.as_ref()).await?;
@@ -223,16 +221,6 @@ async fn records(
     let in_queue =
         |row: &Row| shown.queue.as_ref().is_none_or(|queue| *queue == row.record.status.queue_name);
     Ok((rows.filter(in_queue).collect(), listed.is_cut))
-}
-
-/// Returns an error if the name of the scheduler can be none.
-pub(crate) fn check_scheduler(args: &QueueArgs) -> anyhow::Result<()> {
-    let name = &args.scheduler_name;
-    if is_label_name(name) {
-        return Ok(());
-    }
-    let fault = format!("--scheduler-name: {} is no name of a scheduler", text::quoted(name));
-    Err(usage(anyhow::anyhow!(fault)))
 }
 
 /// Returns the lone pods that were placed at once, and so have no FluxJob.

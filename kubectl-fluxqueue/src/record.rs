@@ -230,7 +230,8 @@ pub(crate) struct Blocker {
 }
 
 impl Blocker {
-    /// True if the job asks for more than the limit, however much of it others use.
+    /// True if the job asks for more than the limit, however much of it others use. A limit on some
+    /// nodes alone may leave it others all the same.
     pub(crate) fn is_beyond_limit(&self) -> bool {
         let requested = Quantity::parse(self.requested.as_deref().unwrap_or("1")).ok();
         let limit = self.limit.as_deref().and_then(|limit| Quantity::parse(limit).ok());
@@ -349,6 +350,7 @@ impl Record {
     /// Returns how many of its pods have nodes: `3 of its 4 pods have nodes`.
     pub(crate) fn told_bound(&self) -> String {
         match (self.status.bound, self.status.total) {
+            (0, 0) => "it has no pods".to_owned(),
             (0, 1) => "its pod has no node".to_owned(),
             (1, 1) => "its pod has a node".to_owned(),
             (1, total) => format!("1 of its {total} pods has a node"),

@@ -13,6 +13,10 @@ const GAP: usize = 3;
 /// The least width in columns to which a column is cut: below it the line is wrapped instead.
 const CUT_TO_AT_LEAST: usize = 8;
 
+/// The widest column that later lines below a table keep: one long name does not widen them for
+/// good.
+const KEPT_WIDTH_MAX: usize = 40;
+
 /// A cell: a text without control characters, and its style.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cell {
@@ -77,7 +81,8 @@ impl Table {
         self.render_below(&mut Vec::new(), look)
     }
 
-    /// Does the same below lines with columns of these widths. A column that has to be wider grows.
+    /// Does the same below lines with columns of these widths. A column that has to be wider grows;
+    /// wider than [`KEPT_WIDTH_MAX`] it is in these lines alone.
     pub(crate) fn render_below(&self, widths: &mut Vec<usize>, look: &Look) -> String {
         if self.rows.is_empty() {
             return String::new();
@@ -106,6 +111,9 @@ impl Table {
             let cut = for_last.map_or(row[last].text.clone(), |width| cut(&row[last].text, width));
             text.push_str(&look.paint(row[last].style, &cut));
             text.push('\n');
+        }
+        for width in widths {
+            *width = (*width).min(KEPT_WIDTH_MAX);
         }
         text
     }

@@ -13,9 +13,7 @@ use crate::args::{Connection, Format, QueueArgs, Shown};
 use crate::cluster::Cluster;
 use crate::console::{Console, Look, said};
 use crate::exit::usage;
-use crate::queue::{
-    Seen, check_scheduler, queue_table, say_cut, waiting_and_running, wanted_users,
-};
+use crate::queue::{Seen, queue_table, say_cut, waiting_and_running, wanted_users};
 use crate::record::Record;
 
 /// The shortest pause between two lists of `--watch`.
@@ -39,7 +37,6 @@ pub(crate) async fn run(
         usage(anyhow!("--watch: shows a table, and goes with no other --output than wide"))
     );
     let cluster = Cluster::connect(connection).await?;
-    check_scheduler(&args)?;
     let wanted = wanted_users(&cluster, &args.shown).await?;
     let look = async || waiting_and_running(&cluster, &args, wanted.as_ref()).await;
     follow(look, &args.shown, console).await

@@ -5,6 +5,7 @@
 //! message.
 
 use anyhow::{Context as _, bail, ensure};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use fluxqueue_api::names::QUEUE_DEFAULT;
@@ -15,7 +16,7 @@ use crate::args::{Connection, HoldArgs, MoveArgs, ReleaseArgs, WalltimeArgs, che
 use crate::cluster::{Cluster, Selection};
 use crate::console::{Console, said};
 use crate::exit::{DONE, code_of, usage};
-use crate::find::find_record;
+use crate::find::{Wanted, find_record};
 use crate::logs::pods_of;
 use crate::record::Record;
 use crate::when_text::slurm;
@@ -40,7 +41,11 @@ pub(crate) async fn hold(
             change(&cluster, job, |record| holds_with(&record.spec.overrides, &own, &args.reason))
                 .await?;
         let begun = if record.is_under_way() { "; it has begun, and goes on" } else { "" };
-        console.print(&format!("{} held by {}{begun}\n", record.shown(), text::name(&own)))
+        let holds = &record.spec.overrides.holds;
+        let reason = holds.iter().find(|hold| hold.by == own).map(|hold| hold.reason.as_str());
+        let reason = reason.filter(|reason| !reason.is_empty());
+        let reason = reason.map_or(String::new(), |it| format!(": {}", text::message(it)));
+        console.print(&format!("{} held by {}{reason}{begun}\n", record.shown(), text::name(&own)))
     })
     .await
 }
@@ -210,18 +215,28 @@ async fn deadline(cluster: &Cluster, record: &Record) -> Option<i64> {
     let namespace = Some(record.metadata.namespace.as_str());
     let job: Option<Value> = cluster.get(Resource::JOB, namespace, &workload.name).await.ok()?;
     let job = job?;
-    let of_job = job.pointer("/spec/activeDeadlineSeconds");
-    let of_pods = job.pointer("/spec/template/spec/activeDeadlineSeconds");
-    of_job.into_iter().chain(of_pods).filter_map(Value::as_i64).min()
+    let seconds = |path| job.pointer(path).and_then(Value::as_i64);
+    // The time of a Job counts from its creation or release, whether its pods wait or run.
+    let waited = record.status.start_time.is_none().then(|| {
+        let since = job.pointer("/status/startTime")?.as_str()?.parse::<Timestamp>().ok()?;
+        Some(Timestamp::now().duration_since(since).as_secs())
+    });
+    let of_job = seconds("/spec/activeDeadlineSeconds")
+        .map(|deadline| (deadline - waited.flatten().unwrap_or(0)).max(0));
+    let of_pods = seconds("/spec/template/spec/activeDeadlineSeconds");
+    of_job.into_iter().chain(of_pods).min()
 }
 
 /// Applies an action to each of several jobs; a failure does not keep the other jobs from it.
-/// Returns the largest exit code.
+/// Returns the largest exit code. If a name cannot be that of a job, nothing is done.
 pub(crate) async fn each(
     jobs: &[String],
     console: &mut Console<'_>,
     mut act: impl AsyncFnMut(&str, &mut Console<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<u8> {
+    for job in jobs {
+        Wanted::parse(job)?;
+    }
     let mut code = DONE;
     for job in jobs {
         if let Err(error) = act(job, console).await {
@@ -266,7 +281,6 @@ mod tests {
     use super::*;
     use crate::cluster::tests::cluster_of;
     use crate::console::Look;
-    use crate::find::Wanted;
 
     fn wishes(value: Value) -> Overrides {
         serde_json::from_value(value).unwrap()
@@ -278,16 +292,17 @@ mod tests {
             let jobs: Vec<String> = jobs.iter().map(|job| (*job).to_owned()).collect();
             let (input, sink) = (std::io::empty(), std::io::sink);
             let mut console = Console::new(input, sink(), sink(), Look::plain());
-            each(&jobs, &mut console, async |job, _| {
-                Wanted::parse(job)?;
+            let mut tried = 0;
+            let ended = each(&jobs, &mut console, async |_, _| {
+                tried += 1;
                 bail!("there is no such job")
             })
-            .await
-            .unwrap()
+            .await;
+            (ended.unwrap_or_else(|error| code_of(&error)), tried)
         };
-        assert_eq!(codes(&["a", "job/b"]).await, 1);
-        assert_eq!(codes(&["node/a", "b"]).await, 2);
-        assert_eq!(codes(&["a", "job/b c"]).await, 2);
+        assert_eq!(codes(&["a", "job/b"]).await, (1, 2));
+        assert_eq!(codes(&["node/a", "b"]).await, (2, 0));
+        assert_eq!(codes(&["a", "job/b c"]).await, (2, 0));
     }
 
     #[test]

@@ -355,10 +355,7 @@ mod tests {
             assert!(said.starts_with("stdin:2: --"), "{said}");
             assert!(said.ends_with("is an option of sbatch that is not supported here"), "{said}");
         }
-        assert_eq!(
-            error("--colour=red"),
-            "stdin:2: --colour is an option neither of sbatch nor of this command"
-        );
+        assert_eq!(error("--colour=red"), "stdin:2: --colour is not an option that is known here");
     }
 
     #[test]

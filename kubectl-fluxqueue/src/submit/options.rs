@@ -1,5 +1,7 @@
 //! The options of `submit`, on the command line and in lines of a script.
 
+use fluxqueue_api::syntax::{NAME_RULE, is_label_name};
+
 /// The options that a script may have too.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(args_override_self = true)]
@@ -95,7 +97,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "CLAIM:PATH", action = clap::ArgAction::Append)]
     pub mount: Vec<String>,
     /// The scheduler that places the pods
-    #[arg(long, value_name = "NAME", default_value = "fluxqueue")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "fluxqueue",
+        value_parser = scheduler_name
+    )]
     pub scheduler_name: String,
 }
 
@@ -127,4 +134,13 @@ fn gpus(text: &str) -> Result<u32, String> {
             format!("expected a whole number from 0 to {}", u32::MAX)
         }
     })
+}
+
+/// Reads the name of a scheduler.
+pub(crate) fn scheduler_name(text: &str) -> Result<String, String> {
+    if is_label_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("is not the name of a scheduler: {NAME_RULE}"))
+    }
 }

@@ -186,8 +186,8 @@ fn memory(options: &Options, cpus: u32) -> anyhow::Result<Option<String>> {
             let (number, unit) = mebibytes("--mem-per-cpu", size)?;
             ensure!(
                 number > 0,
-                "--mem-per-cpu: 0 means all memory of the node in Slurm, which is not supported \
-                 here: leave the option out, or say --exclusive for whole nodes"
+                "--mem-per-cpu: 0 is no amount: leave the option out, or say --exclusive for whole \
+                 nodes"
             );
             let all = number.checked_mul(u64::from(cpus)).context("--mem-per-cpu: is too much")?;
             Ok(Some(format!("{all}{unit}")))
@@ -345,7 +345,7 @@ mod tests {
             read(|it| (it.mem_per_cpu, it.cpus_per_task) = (Some("2G".to_owned()), Some(8)));
         assert_eq!(per_cpu.unwrap().memory.as_deref(), Some("16Gi"));
         let none = read(|it| it.mem_per_cpu = Some("0".to_owned())).unwrap_err().to_string();
-        assert!(none.starts_with("--mem-per-cpu: 0 means all memory of the node"), "{none}");
+        assert!(none.starts_with("--mem-per-cpu: 0 is no amount"), "{none}");
     }
 
     #[test]

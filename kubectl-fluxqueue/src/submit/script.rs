@@ -62,7 +62,7 @@ const LOGS: &str = "`kubectl fluxqueue logs` shows the output of a job";
 const MAIL: &str = "there is no mail; `kubectl fluxqueue wait` says when a job has ended";
 
 const ELSEWHERE: Meaning = Refused("is an option of sbatch that is not supported here");
-const OF_NOTHING: &str = "is an option neither of sbatch nor of this command";
+const OF_NOTHING: &str = "is not an option that is known here";
 
 const KNOWN: [Known; 114] = [
     ("image", None, true, Same),
@@ -373,7 +373,7 @@ srun solve
             ("--nodes", "2: --nodes needs a value"),
             ("'open", "2: a quotation mark is not closed"),
             ("solve", "2: \"solve\" is no option"),
-            ("-Z 3", "2: \"-Z\" is an option neither of sbatch"),
+            ("-Z 3", "2: \"-Z\" is not an option that is known here"),
             ("--exclusive=user", "2: --exclusive=user is not there"),
             ("-d afterok:1", "2: --dependency is not there yet"),
             ("hetjob", "2: jobs of several parts"),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use serde::Deserialize;
 
-use fluxqueue_api::syntax::{is_label_key, is_label_value};
+use fluxqueue_api::syntax::{NAME_RULE, is_label_key, is_label_name};
 use fluxqueue_core::{CoreSettings, NodePolicy, QueuePolicy};
 use fluxqueue_machine::cluster::{Level, Topology};
 use fluxqueue_workload::{Lifetime, walltime};
@@ -324,12 +324,8 @@ fn scheduler_names_of(names: Vec<String>) -> Result<Vec<Arc<str>>, SettingsError
     let mut kept: Vec<Arc<str>> = Vec::new();
     for name in names {
         let field = "schedulerNames";
-        if name.is_empty() {
-            return Err(bad(field, "a name is empty".to_owned()));
-        }
-        if !is_label_value(&name) {
-            let message = format!("{name:?} is not the value of a label (63 bytes at most)");
-            return Err(bad(field, message));
+        if !is_label_name(&name) {
+            return Err(bad(field, format!("{name:?} is not a scheduler's name: {NAME_RULE}")));
         }
         if name == "default-scheduler" {
             return Err(bad(

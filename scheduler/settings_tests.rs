@@ -148,13 +148,16 @@ fn errors_name_the_field() {
         ("defaultWalltime: '0'\n", "defaultWalltime: \"0\" is not more than 0"),
         ("bindConcurrency: 0\n", "bindConcurrency: 0 is not between 1 and 128"),
         ("schedulerNames: []\n", "schedulerNames: at least one name is needed"),
-        ("schedulerNames: ['']\n", "schedulerNames: a name is empty"),
+        ("schedulerNames: ['']\n", "schedulerNames: \"\" is not a scheduler's name: at most 63"),
         (
             "schedulerNames: [default-scheduler]\n",
             "schedulerNames: default-scheduler is kube-scheduler's",
         ),
-        ("schedulerNames: [a b]\n", "schedulerNames: \"a b\" is not the value of a label"),
-        ("topology: [{levels: []}]\n", "topology: tree 0 has no levels"),
+        (
+            "schedulerNames: [a b]\n",
+            "schedulerNames: \"a b\" is not a scheduler's name: at most 63",
+        ),
+        ("topology: [{levels: []}]\n", "topology: tree 1 has no levels"),
         (
             "topology: [{levels: [{name: rack, nodeLabels: [a b]}]}]\n",
             "topology: level \"rack\": \"a b\" is not the key of a label",

@@ -2,6 +2,18 @@
 
 use crate::names::{LABEL_LENGTH_MAX, NAME_LENGTH_MAX};
 
+/// The rule of [`is_object_name`] for people.
+pub const OBJECT_RULE: &str = "at most 253 lower-case letters, digits, - and ., with a letter or \
+                               digit at both ends of each part between dots";
+
+/// The rule of [`is_namespace_name`] for people.
+pub const NAMESPACE_RULE: &str =
+    "at most 63 lower-case letters, digits and -, with a letter or digit at both ends";
+
+/// The rule of [`is_label_name`] for people.
+pub const NAME_RULE: &str =
+    "at most 63 letters, digits, -, _ and ., with a letter or digit at both ends";
+
 /// True if this can be the name of most objects (a DNS subdomain, RFC 1123): lower-case letters,
 /// digits, `-` and `.`, with a letter or digit at both ends of each part between dots.
 pub fn is_object_name(name: &str) -> bool {
@@ -14,14 +26,24 @@ pub fn is_namespace_name(name: &str) -> bool {
     name.len() <= LABEL_LENGTH_MAX && is_dns_name(name)
 }
 
-/// True if this can be the value of a label: at most 63 letters, digits, `-`, `_` and `.`, with a
-/// letter or digit at both ends; or nothing.
+/// True if this can be the name in the key of a label, and so the name of a queue or a scheduler:
+/// at most 63 letters, digits, `-`, `_` and `.`, with a letter or digit at both ends.
+pub fn is_label_name(name: &str) -> bool {
+    let is_inner = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    let is_end = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = name.as_bytes();
+    bytes.len() <= LABEL_LENGTH_MAX
+        && bytes.iter().all(|b| is_inner(*b))
+        && is_end(bytes.first())
+        && is_end(bytes.last())
+}
+
+/// True if this can be the value of a label: what can be a name in a key, or nothing.
 pub fn is_label_value(value: &str) -> bool {
     value.is_empty() || is_label_name(value)
 }
 
-/// True if this can be the key of a label: a value of a label that is not empty, maybe behind a DNS
-/// subdomain and `/`.
+/// True if this can be the key of a label: a name, maybe behind a DNS subdomain and `/`.
 pub fn is_label_key(key: &str) -> bool {
     match key.split_once('/') {
         Some((prefix, name)) => is_object_name(prefix) && is_label_name(name),
@@ -32,17 +54,6 @@ pub fn is_label_key(key: &str) -> bool {
 fn is_dns_name(part: &str) -> bool {
     let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     !part.is_empty() && part.bytes().all(is_inner) && !part.starts_with('-') && !part.ends_with('-')
-}
-
-/// True if this can be the value of a label, and is not empty.
-pub fn is_label_name(name: &str) -> bool {
-    let is_inner = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-    let is_end = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = name.as_bytes();
-    bytes.len() <= LABEL_LENGTH_MAX
-        && bytes.iter().all(|b| is_inner(*b))
-        && is_end(bytes.first())
-        && is_end(bytes.last())
 }
 
 #[cfg(test)]

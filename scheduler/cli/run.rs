@@ -17,7 +17,7 @@ use crate::kube::lease::LeaseSettings;
 use crate::kube::shell::{self, ShellSettings};
 use crate::serve::{CertificateFiles, Exposure, ListenAddress};
 use crate::settings::{FluxqueueConfiguration, Overrides, Settings, parse_duration};
-use fluxqueue_api::syntax::{is_namespace_name, is_object_name};
+use fluxqueue_api::syntax::{NAMESPACE_RULE, OBJECT_RULE, is_namespace_name, is_object_name};
 use fluxqueue_core::Core;
 
 #[derive(Debug, Args)]
@@ -268,7 +268,7 @@ pub(super) fn object_name(text: &str) -> Result<String, String> {
     if is_object_name(text) {
         Ok(text.to_owned())
     } else {
-        Err("not the name of an object: lower-case letters, digits, - and .".to_owned())
+        Err(format!("is not the name of an object: {OBJECT_RULE}"))
     }
 }
 
@@ -277,7 +277,7 @@ pub(super) fn namespace_name(text: &str) -> Result<String, String> {
     if is_namespace_name(text) {
         Ok(text.to_owned())
     } else {
-        Err("not the name of a namespace: at most 63 lower-case letters, digits and -".to_owned())
+        Err(format!("is not the name of a namespace: {NAMESPACE_RULE}"))
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
@@ -158,9 +158,6 @@ impl WebhookArgs {
             log_level,
         } = self;
         logs::start(log_format, &log_level)?;
-        if certificate_lifetime > authority_lifetime {
-            bail!("--certificate-lifetime is longer than --authority-lifetime");
-        }
         let admission = Admission::new(scheduler_names, namespace.clone())?;
         let certificates = match tls_cert_file.zip(tls_private_key_file) {
             Some((certificate, key)) => Certificates::Files(CertificateFiles { certificate, key }),
@@ -192,10 +189,11 @@ impl WebhookArgs {
 
 /// Checks a name that pods may have as `spec.schedulerName`.
 fn scheduler_name(text: &str) -> Result<String, String> {
-    if text.is_empty() || !syntax::is_label_value(text) {
-        return Err("not a scheduler's name: at most 63 letters, digits, -, _ and .".to_owned());
+    if syntax::is_label_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("is not a scheduler's name: {}", syntax::NAME_RULE))
     }
-    Ok(text.to_owned())
 }
 
 /// The source of the certificate.

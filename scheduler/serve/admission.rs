@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
+use fluxqueue_api::syntax::is_object_name;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::LimitRange;
 use k8s_openapi::api::node::v1::RuntimeClass;
@@ -51,7 +52,7 @@ pub(super) async fn additions(
             format!("the objects name more than {OBJECTS_MAX} namespaces and RuntimeClasses");
         return Err(AdditionsError::Unreadable(text));
     }
-    if let Some(name) = namespaces.iter().chain(&classes).find(|name| !is_name(name)) {
+    if let Some(name) = namespaces.iter().chain(&classes).find(|name| !is_object_name(name)) {
         return Err(AdditionsError::Unreadable(format!(
             "{name:?} cannot be the name of a namespace or a RuntimeClass"
         )));
@@ -71,14 +72,4 @@ pub(super) async fn additions(
             .extend(class.map(|class| (name.to_owned(), class)));
     }
     Ok(additions)
-}
-
-/// True if the name can stand in a path unescaped.
-fn is_name(name: &str) -> bool {
-    let is_inner = |byte: u8| {
-        byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'.'
-    };
-    let is_edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = name.as_bytes();
-    bytes.iter().all(|byte| is_inner(*byte)) && is_edge(bytes.first()) && is_edge(bytes.last())
 }

@@ -50,6 +50,10 @@ fn values_that_make_no_sense_are_refused() {
         ("image: {repository: 'https://example.com/x'}", "/image/repository"),
         ("image: {repository: 'example.com/x:1.2'}", "/image/repository"),
         ("image: {repository: Example/x}", "/image/repository"),
+        (
+            "settings: {topology: [{levels: [{name: rack, nodeLabels: [a b]}]}]}",
+            "/settings/topology/0/levels/0/nodeLabels/0",
+        ),
         ("settings: {defaultWalltime: soon}", "/settings/defaultWalltime"),
         ("labels: {'a b': c}", "'a b'"),
         ("annotations: {'a b': c}", "'a b'"),

@@ -40,7 +40,7 @@ pub enum TopologyError {
     /// No node would be in any part of it.
     #[error("level {0:?} has no node label")]
     Unlabelled(Arc<str>),
-    /// The tree at this place of the list partitions nothing.
+    /// The tree of this number, counted from 1, has nothing to ask for.
     #[error("tree {0} has no levels")]
     Empty(usize),
     /// More than there may be.
@@ -57,7 +57,7 @@ impl Topology {
             return Err(TopologyError::TooMany(count));
         }
         if let Some(at) = topology.trees.iter().position(Vec::is_empty) {
-            return Err(TopologyError::Empty(at));
+            return Err(TopologyError::Empty(at + 1));
         }
         for (at, level) in topology.levels().enumerate() {
             let name = &level.name;

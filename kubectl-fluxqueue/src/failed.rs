@@ -10,7 +10,7 @@ use crate::find::{ContainerStatus, Pod};
 use crate::logs::pods_of;
 use crate::record::Record;
 
-/// Most failed pods that are told: those of one cause are alike.
+/// Most failed pods that are shown: those of one cause are alike.
 const PODS_MAX: usize = 5;
 
 /// Prints the failed pods of a job that failed. A user may be allowed to see jobs and no pods, so

@@ -137,15 +137,24 @@ fn line_of(
     error: &str,
     request: impl Fn(&[script::Word]) -> anyhow::Result<Request>,
 ) -> Option<usize> {
-    let option = error.split([':', ' ', ',']).next();
-    let is_of_option = |at: &usize| words[*at].text.split('=').next() == option;
-    // Without the word that counts, the error is another one, or there is none.
-    let counts = |at: &usize| {
-        let others = [&words[..*at], &words[at + 1..]].concat();
+    let option = error.split([':', ' ', ',']).next()?;
+    let options = Options::augment_args(clap::Command::new("#SBATCH"));
+    let is_it = |arg: &&clap::Arg| arg.get_long() == option.strip_prefix("--");
+    let aliases = options.get_arguments().find(is_it)?.get_all_aliases().unwrap_or_default();
+    let is_of_option = |at: &usize| {
+        let name = words[*at].text.split('=').next().unwrap_or_default();
+        name == option || name.strip_prefix("--").is_some_and(|name| aliases.contains(&name))
+    };
+    let of_option: Vec<usize> = (0..words.len()).rev().filter(is_of_option).collect();
+    // Without the words that count, the error is another one, or there is none.
+    let count = |left_out: &[usize]| {
+        let others = (0..words.len()).filter(|at| !left_out.contains(at));
+        let others: Vec<script::Word> = others.map(|at| words[at].clone()).collect();
         request(&others).map_or_else(|other| other.to_string() != error, |_| true)
     };
-    let at = (0..words.len()).rev().filter(is_of_option).find(counts)?;
-    Some(words[at].line)
+    let one = of_option.iter().find(|at| count(&[**at]));
+    let at = one.or_else(|| of_option.first().filter(|_| count(&of_option)))?;
+    Some(words[*at].line)
 }
 
 fn read(path: &str, console: &mut Console<'_>) -> anyhow::Result<String> {
@@ -335,6 +344,11 @@ mod tests {
         assert!(said.starts_with("--time: \"later\""), "{said}");
         let said = error(&["-t", "5"], script).unwrap_err();
         assert!(said.starts_with("stdin:4: --env: \"B\""), "{said}");
+        let script = "#!/bin/sh\n#SBATCH -t soon\n#SBATCH -t soon\n";
+        let said = error(&[], script).unwrap_err();
+        assert!(said.starts_with("stdin:3: --time"), "{said}");
+        let said = error(&[], "#!/bin/sh\n#SBATCH --queue='a b'\n").unwrap_err();
+        assert!(said.starts_with("stdin:2: --partition: \"a b\""), "{said}");
         let script = "#!/bin/sh\n#SBATCH --mem=1G\n#SBATCH --mem-per-cpu=1G\n";
         let said = error(&[], script).unwrap_err();
         assert_eq!(said, "stdin:2: --mem and --mem-per-cpu exclude each other");

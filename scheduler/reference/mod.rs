@@ -245,7 +245,9 @@ fn metrics(page: &mut String) {
         })
     };
     let lead = "Named as in a scrape of a leader: counters end in `_total`, and a histogram has \
-                `_bucket`, `_sum` and `_count`.";
+                `_bucket`, `_sum` and `_count`. On Linux both processes also have the metrics that \
+                all programs share: `process_cpu_seconds_total`, `process_resident_memory_bytes`, \
+                `process_open_fds` and `process_start_time_seconds`.";
     let columns = ["name", "type", "labels", ""];
     let mut of_scheduler = read(&scheduler());
     // No job has started in this scrape, so these two are empty.

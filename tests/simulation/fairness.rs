@@ -171,9 +171,15 @@ fn waiting<'a>(
         let alike =
             !mixed && !barred && !asks && pods.iter().all(|pod| seating::are_alike(pod, first));
         let single = matches!(unit, Unit::Single(_));
-        // Pods of a job that has begun join it one by one.
-        let begun = members.iter().any(|pod| pod.node.is_some());
-        let size = if begun || single { Some(1) } else { start_size(sim, &unit, &members) };
+        // Pods of a job that has begun join it one by one. Once all pods that have begun are being
+        // deleted, a new start follows, with as many pods as its owner or its group then wants.
+        let begun = members.iter().any(|pod| pod.node.is_some() && !pod.deleting);
+        let leaves = !begun && members.iter().any(|pod| pod.node.is_some());
+        let size = match () {
+            () if begun || single => Some(1),
+            () if leaves => None,
+            () => start_size(sim, &unit, &members),
+        };
         let claim = !mixed
             && !barred
             && !asks

@@ -17,7 +17,7 @@ pub(crate) enum Stalled {
 /// The state of a gang that does not become whole.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Stall {
-    /// The pods that are bound, of those that start together.
+    /// The pods that are bound, of those that the job wants.
     pub bound: usize,
     pub size: usize,
     pub why: StallCause,

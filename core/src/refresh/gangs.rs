@@ -126,7 +126,8 @@ impl Refresh<'_> {
         }
         let live = self.jobs.live_members(job);
         let bound = live.iter().filter(|member| member.is_bound()).count();
-        let (size, namespace) = (job.start.size, Arc::clone(&job.key.namespace));
+        // As the condition Scheduled has it: the size at the start is not on record.
+        let (size, namespace) = (self.jobs.wanted(job), Arc::clone(&job.key.namespace));
         let ring = self.ring_of(id);
         let why = if ring.is_empty() {
             let job = self.jobs.all.known(&id)?;

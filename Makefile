@@ -103,13 +103,18 @@ bench-cluster: build testbed ## measure bindings per second against kube-schedul
 		$(INSTALL) $(FLAGS)
 
 # Preemption is missing yet, and features that are off by default are off in the testbed too.
-e2e: testbed ## run Kubernetes' own scheduling specs, with kube-scheduler and with Fluxqueue (FOCUS, SKIP, POLICY)
+E2E_FOCUS := \[sig-scheduling\]
+E2E_SKIP := SchedulerPreemption|\[Feature:OffByDefault\]
+# The specs about Workloads and PodGroups are off by default, and their gates are on for them.
+WORKLOAD_SPECS := GangScheduling|\[sig-scheduling\] Workload|Workload and PodGroup
+e2e: testbed ## run Kubernetes' own scheduling specs, with kube-scheduler and with Fluxqueue (FOCUS, SKIP, POLICY; WORKLOAD_WITH_JOB=1: those about Workloads and PodGroups)
 	@test -e $(E2E) || echo "== Building Kubernetes' end-to-end suite: about 5 minutes the first time, on two cores"
 	$(MAKE) --no-print-directory -C tests/e2e build
 	cargo build --locked --bin fluxqueue
 	mkdir -p target/e2e
 	$(TESTBED) e2e --dir target/e2e --suite $(E2E) --nodes tests/testbed/nodes/e2e.yaml \
-		--focus '$(or $(FOCUS),\[sig-scheduling\])' --skip '$(or $(SKIP),SchedulerPreemption|\[Feature:OffByDefault\])' \
+		--focus '$(or $(FOCUS),$(if $(WORKLOAD_WITH_JOB),$(WORKLOAD_SPECS),$(E2E_FOCUS)))' \
+		--skip '$(or $(SKIP),$(if $(WORKLOAD_WITH_JOB),Preemption,$(E2E_SKIP)))' $(if $(WORKLOAD_WITH_JOB),--workload-with-job) \
 		--fluxqueue target/debug/fluxqueue --flag=--policy=$(or $(POLICY),spread) \
 		--namespace fluxqueue-system --serviceaccount fluxqueue $(INSTALL) \
 		--install tests/e2e/every-pod.yaml > target/e2e/outcomes.md; code=$$?; cat target/e2e/outcomes.md; exit $$code

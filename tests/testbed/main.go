@@ -209,6 +209,7 @@ func compare(flags *flag.FlagSet, dir *string, args []string) error {
 	flags.StringVar(&options.Account, "serviceaccount", "", "Fluxqueue's service account; without it, it is the administrator")
 	flags.Func("install", installUsage, appendTo(&options.Install))
 	flags.Func("flag", "flag of Fluxqueue; may be repeated", appendTo(&options.Flags))
+	flags.BoolVar(&options.Workloads, "workload-with-job", false, workloadUsage)
 	if err := parse(flags, args, dir); err != nil {
 		return err
 	}

@@ -22,6 +22,9 @@ func (t *Testbed) StartScheduler() (*Guest, error) {
 	if err != nil {
 		return nil, err
 	}
+	if t.options.Workloads {
+		args = append(args, workloadGates)
+	}
 	return t.startGuest(&part{name: component.Scheduler, dir: t.options.Dir, args: args})
 }
 

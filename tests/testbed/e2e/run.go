@@ -36,6 +36,7 @@ type Options struct {
 	Namespace   string   // of the service account as which Fluxqueue runs
 	Account     string   // empty: the administrator
 	Flags       []string // more flags of Fluxqueue
+	Workloads   bool     // the Job controller gives each Job a Workload and a PodGroup
 	Progress    io.Writer
 }
 
@@ -109,7 +110,7 @@ func Run(ctx context.Context, options Options, out io.Writer) error {
 // runAll runs the specs one after the other on one cluster, as upstream does: what one leaves behind shows in the next.
 func (o *Options) runAll(ctx context.Context, program *suite, scheduler scheduler, specs []string) ([]outcome, error) {
 	testbed, err := controlplane.Start(ctx, controlplane.Options{
-		Dir: filepath.Join(o.Dir, scheduler.name), Nodes: o.Nodes, Kubelets: true, Controllers: true,
+		Dir: filepath.Join(o.Dir, scheduler.name), Nodes: o.Nodes, Kubelets: true, Controllers: true, Workloads: o.Workloads,
 	})
 	if err != nil {
 		return nil, err

@@ -221,11 +221,10 @@ impl<'a> Shortage<'a> {
     /// request is free.
     fn is_worse_than(&self, other: &Self) -> bool {
         let rank = |it: &Self| (!it.is_short_in_all(), it.short.is_empty());
-        let open = |it: &Self| match it.is_short_in_all() {
-            true => 0,
-            false => it.nodes.len().saturating_sub(it.short.len()) as u128,
+        let open = |it: &Self| it.nodes.len().saturating_sub(it.short.len()) as u128;
+        let share = |a: &Self, b: &Self| {
+            if a.is_short_in_all() { 0 } else { open(a) * b.nodes.len() as u128 }
         };
-        let share = |a: &Self, b: &Self| open(a) * b.nodes.len() as u128;
         let ratio = |a: &Self, b: &Self| {
             u128::from(a.amounts.free).saturating_mul(b.amounts.requested.max(1))
         };

@@ -104,11 +104,6 @@ impl Cluster {
         Ok(Cluster { client, config, namespace })
     }
 
-    /// Returns the client, for another path through the API server.
-    pub(crate) fn client(&self) -> Client {
-        self.client.clone()
-    }
-
     /// Sends a request with a body of this type, and returns the answer.
     async fn exchange(
         &self,

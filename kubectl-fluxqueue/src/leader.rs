@@ -83,8 +83,12 @@ impl Leader {
         }
         check_name(pod).with_context(|| format!("{called}: spec.holderIdentity"))?;
         let port = leading.leader_port;
+        // The leader says itself when a question may come again, so its answers are no reason to retry.
+        let mut config = cluster.config.clone();
+        config.default_retry = false;
+        let client = Client::try_from(config).context("making a client for the leader")?;
         Ok(Leader {
-            client: cluster.client(),
+            client,
             prefix: format!("/api/v1/namespaces/{namespace}/pods/https:{pod}:{port}/proxy"),
             token,
             called: format!("the leader (pod {namespace}/{pod})"),
@@ -204,6 +208,7 @@ fn straight(url: &http::Uri, authority: Option<&Path>, token: String) -> anyhow:
         usage(anyhow!("--leader: {called}: give an address such as https://127.0.0.1:10259"))
     );
     let mut config = Config::new(url.clone());
+    config.default_retry = false;
     if let Some(path) = authority {
         let called = || format!("--leader-ca {}", path.display());
         let pem = std::fs::read(path).with_context(called)?;

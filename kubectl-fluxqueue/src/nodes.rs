@@ -23,6 +23,7 @@ use crate::console::{Console, said};
 use crate::exit::{DONE, usage};
 use crate::leader::{self, Leader};
 use crate::output;
+use crate::pause::note_pause;
 use crate::record::{Condition, Meta};
 use crate::table::{Cell, Table};
 use crate::when_text::{clock_and_off, lenient, slurm};
@@ -338,6 +339,7 @@ pub(crate) async fn queues(
     });
     let text = queue_table(&queues, load_of_default.as_ref()).render(&console.look);
     console.print(&text)?;
+    note_pause(&cluster, &args.leading.leader_namespace, console).await;
     Ok(DONE)
 }
 

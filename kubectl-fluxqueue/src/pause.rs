@@ -81,8 +81,17 @@ pub(crate) async fn resume(
         return Ok(DONE);
     };
     set(&cluster, &args.leader_namespace, json!(null)).await?;
-    console.print(&format!("Fluxqueue goes on. Before: {}\n", pause::message(&paused)))?;
+    let before = pause::message(&paused).replacen("Fluxqueue is", "It was", 1);
+    console.print(&format!("Fluxqueue goes on. {before}\n"))?;
     Ok(DONE)
+}
+
+/// Prints a note if Fluxqueue is paused. A user may not be allowed to read its namespace: then it
+/// is silent, and each job that waits says so itself.
+pub(crate) async fn note_pause(cluster: &Cluster, namespace: &str, console: &mut Console<'_>) {
+    if let Ok(Some(paused)) = state(cluster, namespace).await {
+        console.note(&format!("{}: no job starts", pause::message(&paused)));
+    }
 }
 
 /// Returns the user that has paused Fluxqueue, and the reason.
@@ -108,6 +117,26 @@ mod tests {
     use super::*;
     use crate::cluster::tests::cluster_of;
     use crate::console::Look;
+
+    #[tokio::test]
+    async fn a_paused_fluxqueue_is_noted_where_its_namespace_can_be_read() {
+        let noted = async |objects: &[(&str, Value)]| {
+            let (mut out, mut err) = (Vec::new(), Vec::new());
+            let mut console = Console::new(std::io::empty(), &mut out, &mut err, Look::plain());
+            note_pause(&cluster_of(objects), "fq", &mut console).await;
+            drop(console);
+            String::from_utf8(err).unwrap()
+        };
+        let namespace = |annotations| json!({ "metadata": { "annotations": annotations } });
+        let path = "/api/v1/namespaces/fq";
+        let paused = namespace(json!({ PAUSED: "by ann: disks" }));
+        assert_eq!(
+            noted(&[(path, paused)]).await,
+            "Fluxqueue is paused by ann: disks: no job starts\n"
+        );
+        assert_eq!(noted(&[(path, namespace(json!({})))]).await, "");
+        assert_eq!(noted(&[]).await, "");
+    }
 
     #[tokio::test]
     async fn a_pause_where_no_process_has_led_says_so() {

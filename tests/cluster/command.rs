@@ -256,9 +256,7 @@ fn nothing_starts_while_fluxqueue_is_paused_also_under_the_next_leader() {
     ns.apply(&job("later", 1, "1", "0.2"));
     ns.flux_job("later", "says Paused", is_paused);
     assert_eq!(ns.running(2).len(), 2, "what has begun goes on");
-    assert!(
-        done(&ns, &["resume"]).starts_with("Fluxqueue goes on. Before: Fluxqueue is paused by ")
-    );
+    assert!(done(&ns, &["resume"]).starts_with("Fluxqueue goes on. It was paused by "));
     assert_eq!(done(&ns, &["resume"]), "Fluxqueue is not paused\n");
     ns.state("after", "Completed");
     ns.state("later", "Completed");

@@ -83,7 +83,7 @@ impl Leader {
         }
         check_name(pod).with_context(|| format!("{called}: spec.holderIdentity"))?;
         let port = leading.leader_port;
-        // The leader says itself when a question may come again, so its answers are no reason to retry.
+        // The leader says itself when a question may come again: no answer is a reason to retry.
         let mut config = cluster.config.clone();
         config.default_retry = false;
         let client = Client::try_from(config).context("making a client for the leader")?;

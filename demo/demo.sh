@@ -44,7 +44,8 @@ start_testbed() {
     trap stop EXIT
     trap 'exit 130' INT TERM
     say "Starting etcd, API server, controllers, kube-scheduler and six simulated nodes"
-    local options=(--dir "$dir/cluster" --nodes tests/testbed/nodes/demo.yaml --kube-scheduler)
+    # With PodGroups, which two of the examples need.
+    local options=(--dir "$dir/cluster" --nodes tests/testbed/nodes/demo.yaml --kube-scheduler --workload-with-job)
     if [[ -n $keep ]]; then options+=(--outlive-parent); fi
     # In a session of its own, so that Ctrl-C ends it in our order, not all at once.
     setsid "$testbed" up "${options[@]}" >"$dir/testbed.log" 2>&1 </dev/null &
@@ -103,25 +104,37 @@ board() {
     "$binaries/board" "${there[@]}" --namespace "$in_namespace" --seconds-max "$seconds_max" "$@"
 }
 
-# submit NAMESPACE PATH: applies the manifests there.
+# submit NAMESPACE PATH FILE...: applies these files of the path there.
 submit() {
+    local in_namespace=$1 file files=()
     say "Submitting $2"
-    kube create namespace "$1"
+    kube create namespace "$in_namespace"
     # Pods are refused until the namespace has its default service account.
-    wait_for 30 "the service account of $1" kube -n "$1" get serviceaccount default
-    kube apply -n "$1" -R -f "$2" >/dev/null
+    wait_for 30 "the service account of $in_namespace" kube -n "$in_namespace" get serviceaccount default
+    for file in "${@:3}"; do files+=(-f "$file"); done
+    kube apply -n "$in_namespace" "${files[@]}" >/dev/null
 }
 
 # Shows more jobs than there is room for. The backlog takes five nodes of eight cores for itself, so it comes first.
 show_backlog() {
-    submit fluxqueue-demo-backlog demo/backlog.yaml
+    submit fluxqueue-demo-backlog demo/backlog.yaml demo/backlog.yaml
     say "Watching which jobs are promised a start, and which run in the gaps before it"
     board fluxqueue-demo-backlog backlog --chart "$chart"
     kube delete namespace fluxqueue-demo-backlog --wait=false
 }
 
 show_examples() {
-    submit "$namespace" manifests/examples/
+    local file files=() served
+    served=$(kube api-resources --api-group scheduling.k8s.io --output name)
+    for file in manifests/examples/*.yaml manifests/examples/*/*.yaml; do
+        # The first line of a file says what it needs.
+        if [[ $(head -n 1 "$file") == *GenericWorkload* && $served != *podgroups* ]]; then
+            printf 'Left out, since the cluster serves no PodGroups: %s\n' "$file"
+        else
+            files+=("$file")
+        fi
+    done
+    submit "$namespace" manifests/examples/ "${files[@]}"
     say "Watching (at most $seconds_max s)"
     board "$namespace" examples
 }

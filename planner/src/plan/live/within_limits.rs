@@ -166,21 +166,22 @@ impl Live<'_> {
             return None;
         }
         let (demand, now) = (self.demand(request), self.now.seconds());
+        let reached: Vec<Charge> = self.accounts.without_room(&demand, now).cloned().collect();
+        if reached.is_empty() {
+            return None;
+        }
         let open: Vec<RankSet> = request.groups.iter().map(|group| self.room.open(group)).collect();
         // A limit on some nodes alone that the request exceeds by itself leaves it the others.
         let exceeded: Vec<Charge> =
-            demand.charges.iter().filter(|charge| charge.is_exceeded()).cloned().collect();
+            reached.iter().filter(|charge| charge.is_exceeded()).cloned().collect();
         let possible = without(demand.clone(), &exceeded, &open).map(|(possible, _)| possible);
         let at = possible.as_ref().and_then(|demand| self.accounts.earliest(demand, now, now));
-        let never = |charge: &Charge| possible.is_none() && charge.is_exceeded();
-        let reached = self.accounts.without_room(&demand, now);
-        let mut reached: Vec<AtLimit> = reached
-            .map(|charge| AtLimit {
-                at,
-                never: never(charge),
-                ..self.accounts.at_limit(charge, now)
-            })
-            .collect();
+        let told = |charge: &Charge| AtLimit {
+            at,
+            never: possible.is_none() && charge.is_exceeded(),
+            ..self.accounts.at_limit(charge, now)
+        };
+        let mut reached: Vec<AtLimit> = reached.iter().map(told).collect();
         // A limit that the request can never keep matters most: the others need not wait for it.
         reached.sort_by_key(|limit| !limit.never);
         let mut reached = reached.into_iter();

@@ -4,13 +4,14 @@ use crate::kubernetes;
 
 /// The tests, each with the first version that it runs on. `tests/testbed/README.md` lists them,
 /// too.
-const NEWER: [(&str, &str); 10] = [
+const NEWER: [(&str, &str); 11] = [
     ("admission::policies_and_the_webhook_refuse_the_same", "1.36"),
     ("admission::policies_do_without_a_server_what_the_webhook_does", "1.36"),
     ("documented::an_operator_installs_upgrades_pauses_and_removes_as_the_page_says", "1.36"),
     ("limits::a_group_does_not_change_the_walltime_of_a_pod_that_runs", "1.37"),
     ("scheduling_groups::a_job_with_a_group_of_kubernetes_is_the_gang_that_it_is_without", "1.36"),
     ("scheduling_groups::a_gang_of_a_pod_group_waits_for_as_many_pods_as_the_group_says", "1.37"),
+    ("scheduling_groups::a_group_stays_in_one_part_of_a_level_as_kube_scheduler_keeps_it", "1.37"),
     ("scheduling_groups::pods_of_a_basic_group_or_job_start_one_by_one", "1.37"),
     ("scheduling_groups::a_gang_of_a_job_waits_for_all_that_it_asks_for", "1.37"),
     ("scheduling_groups::a_resource_of_a_device_class_is_refused_until_a_node_has_it", "1.36"),

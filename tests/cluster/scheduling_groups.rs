@@ -1,9 +1,18 @@
 //! Groups of Kubernetes' own, and requests for devices by the name of a resource.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::harness::{ControlPlane, NODES, Namespace, job, pod, shared, until};
 use crate::newer;
+
+/// Two racks of two nodes of four cores each.
+const RACKS: &str = "
+groups:
+- {namePrefix: n-, count: 4, cpu: '4', memory: 16Gi, pods: 110,
+   roundRobin: {example.com/rack: [one, two]}}
+";
 
 /// Why a job is refused.
 fn message(record: &Value) -> &str {
@@ -12,8 +21,13 @@ fn message(record: &Value) -> &str {
 
 /// A control plane on which every Job has a PodGroup, and every control plane where all have that.
 fn plane() -> ControlPlane {
+    plane_of(NODES, &[])
+}
+
+fn plane_of(nodes: &str, more: &[&str]) -> ControlPlane {
     let is_everywhere = std::env::var_os("WORKLOAD_WITH_JOB").is_some();
-    ControlPlane::start(NODES, if is_everywhere { &[] } else { &["--workload-with-job"] })
+    let flags: &[&str] = if is_everywhere { &[] } else { &["--workload-with-job"] };
+    ControlPlane::start(nodes, &[flags, more].concat())
 }
 
 #[test]
@@ -106,6 +120,55 @@ fn a_gang_of_a_pod_group_waits_for_as_many_pods_as_the_group_says() {
     });
     let table = ns.kubectl(&["get", "podgroups"]);
     assert!(table.contains("Scheduled"), "{table}");
+}
+
+#[test]
+fn a_group_stays_in_one_part_of_a_level_as_kube_scheduler_keeps_it() {
+    if newer::is_left_out(
+        "scheduling_groups::a_group_stays_in_one_part_of_a_level_as_kube_scheduler_keeps_it",
+    ) {
+        return;
+    }
+    let plane = plane_of(RACKS, &["--kube-scheduler"]);
+    let _fluxqueue = plane.fluxqueue(&[]);
+    let racks = |pods: &[Value]| -> BTreeSet<String> {
+        let nodes = plane.kubectl(&["get", "nodes", "-o", "json"]);
+        let nodes: Value = serde_json::from_str(&nodes).expect("a list of nodes");
+        let rack_of = |pod: &Value| {
+            let is_it = |node: &&Value| node["metadata"]["name"] == pod["spec"]["nodeName"];
+            let node = nodes["items"].as_array()?.iter().find(is_it)?;
+            Some(node["metadata"]["labels"]["example.com/rack"].as_str()?.to_owned())
+        };
+        pods.iter().map(|pod| rack_of(pod).expect("it is in a rack")).collect()
+    };
+    for scheduler in ["default-scheduler", "fluxqueue"] {
+        let ns = plane.namespace("racks");
+        let in_rack = |name: &str, pods: usize| {
+            let constraints =
+                "spec: {schedulingConstraints: {topology: [{key: example.com/rack}]}, ";
+            let gang = group(name, &format!("gang: {{minCount: {pods}}}"));
+            ns.apply(&gang.replace("spec: {", constraints));
+            for at in 0..pods {
+                let pod = in_group(&format!("{name}-{at}"), "2", name);
+                let named = format!("schedulerName: {scheduler}");
+                ns.apply(&pod.replace("schedulerName: fluxqueue", &named));
+            }
+        };
+        // A rack has room for four of them, and a node for two.
+        in_rack("near", 3);
+        assert_eq!(racks(&ns.running(3)).len(), 1, "{scheduler}");
+        // The two racks have room for five together, and neither has for all of them.
+        in_rack("wide", 5);
+        let said = until("the condition of the group", || condition(&ns, "wide"));
+        assert_eq!(
+            (&said["status"], &said["reason"]),
+            (&"False".into(), &"Unschedulable".into()),
+            "{scheduler}: {said}"
+        );
+        let is_bound = |pod: &&Value| pod["spec"]["nodeName"].is_string();
+        assert_eq!(ns.list("pods").iter().filter(is_bound).count(), 3, "{scheduler}");
+        plane.kubectl(&["delete", "pods", "--all", "-n", &ns.name]);
+    }
 }
 
 #[test]

@@ -220,7 +220,7 @@ func compare(flags *flag.FlagSet, dir *string, args []string) error {
 	return whileWanted(func(ctx context.Context) error { return e2e.Run(ctx, options, os.Stdout) })
 }
 
-const workloadUsage = "the Job controller gives each Job a Workload and a PodGroup (gates GenericWorkload and WorkloadWithJob)"
+const workloadUsage = "the Job controller gives each Job a Workload and a PodGroup (gates GenericWorkload and WorkloadWithJob), which may ask for a level (TopologyAwareWorkloadScheduling)"
 
 const installUsage = "manifest or kustomization directory to apply first; may be repeated"
 

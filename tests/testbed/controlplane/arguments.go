@@ -94,9 +94,9 @@ clientConnection:
 // schedulingVersions are those of scheduling.k8s.io that have had PodGroups, the newest first.
 var schedulingVersions = []string{"v1beta1", "v1alpha3", "v1alpha2"}
 
-// workloadGates make the Job controller give each Job a Workload and a PodGroup, and name that in its pods. Every part of
-// the control plane knows these gates.
-const workloadGates = "--feature-gates=GenericWorkload=true,WorkloadWithJob=true"
+// workloadGates make the Job controller give each Job a Workload and a PodGroup, and name that in its pods; and let a PodGroup
+// ask for one part of a level. Every part of the control plane knows these gates.
+const workloadGates = "--feature-gates=GenericWorkload=true,WorkloadWithJob=true,TopologyAwareWorkloadScheduling=true"
 
 // workloadAPIs make the API server serve PodGroups, in the newest version that this Kubernetes has.
 func workloadAPIs() (string, error) {

@@ -75,9 +75,8 @@ impl Leader {
         let lease = lease.with_context(|| {
             format!("{called} does not exist: is Fluxqueue in another --leader-namespace?")
         })?;
-        let holder = lease.pointer("/spec/holderIdentity").and_then(Value::as_str);
         // The holder begins with the name of the machine, which is that of the pod.
-        let pod = holder.unwrap_or_default().split('_').next().unwrap_or_default();
+        let pod = holder_of(&lease).split('_').next().unwrap_or_default();
         if pod.is_empty() {
             bail!("no process leads: {called} has no holder");
         }
@@ -173,6 +172,11 @@ impl Leader {
             .map_err(told)
             .with_context(asking)
     }
+}
+
+/// Returns the process that holds a Lease; an empty text if none does.
+pub(crate) fn holder_of(lease: &Value) -> &str {
+    lease.pointer("/spec/holderIdentity").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Explains a refusal, and names the missing permission or token.

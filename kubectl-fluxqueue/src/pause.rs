@@ -15,6 +15,7 @@ use crate::args::{Connection, PauseArgs, ResumeArgs, check_reason};
 use crate::cluster::Cluster;
 use crate::console::Console;
 use crate::exit::{DONE, usage};
+use crate::leader::holder_of;
 use crate::record::Meta;
 
 #[derive(Deserialize)]
@@ -51,11 +52,7 @@ async fn pause_in(
     // A user may be allowed to pause Fluxqueue, and not to read its Lease.
     let lease: anyhow::Result<Option<Value>> =
         cluster.get(Resource::LEASE, Some(namespace), &args.leader_lease).await;
-    let has_holder = |lease: &Option<Value>| {
-        let holder = lease.as_ref().and_then(|lease| lease.pointer("/spec/holderIdentity"));
-        holder.and_then(Value::as_str).is_some_and(|holder| !holder.is_empty())
-    };
-    if lease.is_ok_and(|lease| !has_holder(&lease)) {
+    if lease.is_ok_and(|lease| lease.is_none_or(|lease| holder_of(&lease).is_empty())) {
         console.note(&format!(
             "No process holds {}: does Fluxqueue run in another namespace (--leader-namespace), or \
              has its Lease another name (--leader-lease)?",

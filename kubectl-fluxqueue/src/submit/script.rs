@@ -62,9 +62,10 @@ const LOGS: &str = "`kubectl fluxqueue logs` shows the output of a job";
 const MAIL: &str = "there is no mail; `kubectl fluxqueue wait` says when a job has ended";
 
 const ELSEWHERE: Meaning = Refused("is an option of sbatch that is not supported here");
+
 const OF_NOTHING: &str = "is not an option that is known here";
 
-const KNOWN: [Known; 114] = [
+const KNOWN: [Known; 61] = [
     ("image", None, true, Same),
     ("nodes", Some('N'), true, Same),
     ("ntasks", Some('n'), true, Same),
@@ -156,69 +157,79 @@ const KNOWN: [Known; 114] = [
     ("wrap", None, true, Refused("has no place in a script")),
     ("wait", Some('W'), false, Refused("is an option of the command line alone")),
     ("test-only", None, false, Refused("is `kubectl fluxqueue when -f` here")),
-    ("acctg-freq", None, false, ELSEWHERE),
-    ("batch", None, false, ELSEWHERE),
-    ("bb", None, false, ELSEWHERE),
-    ("bbf", None, false, ELSEWHERE),
-    ("cluster-constraint", None, false, ELSEWHERE),
-    ("container", None, false, ELSEWHERE),
-    ("container-id", None, false, ELSEWHERE),
-    ("contiguous", None, false, ELSEWHERE),
-    ("core-spec", Some('S'), false, ELSEWHERE),
-    ("cores-per-socket", None, false, ELSEWHERE),
-    ("cpu-freq", None, false, ELSEWHERE),
-    ("cpus-per-gpu", None, false, ELSEWHERE),
-    ("delay-boot", None, false, ELSEWHERE),
-    ("export-file", None, false, ELSEWHERE),
-    ("extra", None, false, ELSEWHERE),
-    ("extra-node-info", Some('B'), false, ELSEWHERE),
-    ("gid", None, false, ELSEWHERE),
-    ("gpu-bind", None, false, ELSEWHERE),
-    ("gpu-freq", None, false, ELSEWHERE),
-    ("gpus-per-socket", None, false, ELSEWHERE),
-    ("gres-flags", None, false, ELSEWHERE),
-    ("ignore-pbs", None, false, ELSEWHERE),
-    ("kill-on-invalid-dep", None, false, ELSEWHERE),
-    ("mcs-label", None, false, ELSEWHERE),
-    ("mem-bind", None, false, ELSEWHERE),
-    ("mem-per-gpu", None, false, ELSEWHERE),
-    ("mincpus", None, false, ELSEWHERE),
-    ("network", None, false, ELSEWHERE),
-    ("no-kill", Some('k'), false, ELSEWHERE),
-    ("nodefile", Some('F'), false, ELSEWHERE),
-    ("ntasks-per-gpu", None, false, ELSEWHERE),
-    ("ntasks-per-socket", None, false, ELSEWHERE),
-    ("oom-kill-step", None, false, ELSEWHERE),
-    ("overcommit", Some('O'), false, ELSEWHERE),
-    ("oversubscribe", Some('s'), false, ELSEWHERE),
-    ("power", None, false, ELSEWHERE),
-    ("prefer", None, false, ELSEWHERE),
-    ("profile", None, false, ELSEWHERE),
-    ("propagate", None, false, ELSEWHERE),
-    ("reboot", None, false, ELSEWHERE),
-    ("resv-ports", None, false, ELSEWHERE),
-    ("segment", None, false, ELSEWHERE),
-    ("sockets-per-node", None, false, ELSEWHERE),
-    ("spread-job", None, false, ELSEWHERE),
-    ("stepmgr", None, false, ELSEWHERE),
-    ("thread-spec", None, false, ELSEWHERE),
-    ("tmp", None, false, ELSEWHERE),
-    ("tres-bind", None, false, ELSEWHERE),
-    ("tres-per-task", None, false, ELSEWHERE),
-    ("uid", None, false, ELSEWHERE),
-    ("use-min-nodes", None, false, ELSEWHERE),
-    ("wait-all-nodes", None, false, ELSEWHERE),
-    ("wckey", None, false, ELSEWHERE),
 ];
+
+/// The other options of sbatch, all with the meaning [`ELSEWHERE`].
+const NOT_SUPPORTED: [(&str, Option<char>); 53] = [
+    ("acctg-freq", None),
+    ("batch", None),
+    ("bb", None),
+    ("bbf", None),
+    ("cluster-constraint", None),
+    ("container", None),
+    ("container-id", None),
+    ("contiguous", None),
+    ("core-spec", Some('S')),
+    ("cores-per-socket", None),
+    ("cpu-freq", None),
+    ("cpus-per-gpu", None),
+    ("delay-boot", None),
+    ("export-file", None),
+    ("extra", None),
+    ("extra-node-info", Some('B')),
+    ("gid", None),
+    ("gpu-bind", None),
+    ("gpu-freq", None),
+    ("gpus-per-socket", None),
+    ("gres-flags", None),
+    ("ignore-pbs", None),
+    ("kill-on-invalid-dep", None),
+    ("mcs-label", None),
+    ("mem-bind", None),
+    ("mem-per-gpu", None),
+    ("mincpus", None),
+    ("network", None),
+    ("no-kill", Some('k')),
+    ("nodefile", Some('F')),
+    ("ntasks-per-gpu", None),
+    ("ntasks-per-socket", None),
+    ("oom-kill-step", None),
+    ("overcommit", Some('O')),
+    ("oversubscribe", Some('s')),
+    ("power", None),
+    ("prefer", None),
+    ("profile", None),
+    ("propagate", None),
+    ("reboot", None),
+    ("resv-ports", None),
+    ("segment", None),
+    ("sockets-per-node", None),
+    ("spread-job", None),
+    ("stepmgr", None),
+    ("thread-spec", None),
+    ("tmp", None),
+    ("tres-bind", None),
+    ("tres-per-task", None),
+    ("uid", None),
+    ("use-min-nodes", None),
+    ("wait-all-nodes", None),
+    ("wckey", None),
+];
+
+/// Returns the option of sbatch with a long name or a letter that will do.
+fn known(is_it: impl Fn(&str, Option<char>) -> bool) -> Option<Known> {
+    let others = NOT_SUPPORTED.iter().map(|(name, short)| (*name, *short, false, ELSEWHERE));
+    KNOWN.into_iter().chain(others).find(|(name, short, ..)| is_it(name, *short))
+}
 
 /// Says of an option of sbatch, such as `--begin` or `-b`, why the command does not take it. `None`
 /// if the command takes it, or sbatch has no such option.
 pub(super) fn not_taken(option: &str) -> Option<String> {
     let known = if let Some(long) = option.strip_prefix("--") {
-        KNOWN.iter().find(|known| known.0 == long)?
+        known(|name, _| name == long)?
     } else {
         let short = option.strip_prefix('-')?.chars().next();
-        KNOWN.iter().find(|known| known.1 == short)?
+        known(|_, letter| letter == short)?
     };
     match known.3 {
         Same => None,
@@ -255,13 +266,13 @@ fn read_words(words: Vec<String>, line: usize, read: &mut Read) -> anyhow::Resul
         let (known, mut value) = if let Some(long) = word.strip_prefix("--") {
             let (name, value) =
                 long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
-            let known = KNOWN.iter().find(|known| known.0 == name);
+            let known = known(|known, _| known == name);
             let Some(known) = known else {
                 bail!("{line}: --{} {OF_NOTHING}", text::name(name));
             };
             (known, value.map(str::to_owned))
         } else if let Some(short) = word.strip_prefix('-').and_then(|rest| rest.chars().next()) {
-            let Some(known) = KNOWN.iter().find(|known| known.1 == Some(short)) else {
+            let Some(known) = known(|_, letter| letter == Some(short)) else {
                 bail!("{line}: {shown} {OF_NOTHING}");
             };
             let rest = word[1 + short.len_utf8()..].to_owned();
@@ -269,7 +280,7 @@ fn read_words(words: Vec<String>, line: usize, read: &mut Read) -> anyhow::Resul
         } else {
             bail!("{line}: {shown} is no option");
         };
-        let (name, _, takes_value, meaning) = *known;
+        let (name, _, takes_value, meaning) = known;
         if takes_value && value.is_none() {
             value = words.next();
             ensure!(value.is_some(), "{line}: --{name} needs a value");

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::WorkloadKind;
+use crate::syntax::{LABEL_LENGTH_MAX, NAME_LENGTH_MAX};
 
 /// The API group of FluxJob.
 pub const GROUP: &str = "jobs.converged-computing.org";
@@ -153,12 +154,6 @@ pub const WORKLOAD_KIND: &str = "fluxqueue/workload-kind";
 /// Label of every object that Fluxqueue makes.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "fluxqueue");
 
-/// The longest name that Kubernetes takes: a DNS-1123 subdomain.
-pub(crate) const NAME_LENGTH_MAX: usize = 253;
-
-/// The longest value of a label.
-pub(crate) const LABEL_LENGTH_MAX: usize = 63;
-
 /// Returns the labels by which a FluxJob is found from its workload. A name that is too long for a
 /// label is left out: such a FluxJob is found by the field `spec.workloadRef.name`.
 pub fn fluxjob_labels(kind: WorkloadKind, name: &str, uid: &str) -> BTreeMap<String, String> {
@@ -225,20 +220,11 @@ fn uid_suffix(uid: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::syntax::is_object_name;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
     const UID: &str = "0b1a7c52-5f0e-4a57-9d1b-3f0c0f7e2a11";
-
-    fn is_dns_subdomain(name: &str) -> bool {
-        let edge = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-        let label = |label: &str| {
-            label.bytes().all(|b| edge(b) || b == b'-')
-                && label.bytes().next().is_some_and(edge)
-                && label.bytes().last().is_some_and(edge)
-        };
-        name.len() <= 253 && name.split('.').all(label)
-    }
 
     #[test]
     fn names_have_the_kind_and_the_uid() {
@@ -314,7 +300,7 @@ mod tests {
         #[test]
         fn every_name_is_valid(name in "[A-Za-z0-9._-]{0,300}", uid in "[0-9a-f-]{0,36}") {
             let made = fluxjob_name(&name, WorkloadKind::ReplicaSet, &uid);
-            prop_assert!(is_dns_subdomain(&made), "{}", made);
+            prop_assert!(is_object_name(&made), "{}", made);
         }
 
         #[test]

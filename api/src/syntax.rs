@@ -1,6 +1,10 @@
 //! The syntax of Kubernetes' names: those of objects, and of labels and their values.
 
-use crate::names::{LABEL_LENGTH_MAX, NAME_LENGTH_MAX};
+/// The longest name that Kubernetes takes: a DNS-1123 subdomain.
+pub(crate) const NAME_LENGTH_MAX: usize = 253;
+
+/// The longest value of a label.
+pub(crate) const LABEL_LENGTH_MAX: usize = 63;
 
 /// The rule of [`is_object_name`] for people.
 pub const OBJECT_RULE: &str = "at most 253 lower-case letters, digits, - and ., with a letter or \

@@ -42,13 +42,26 @@ pub(super) fn nodes_of(
 /// Returns an error if one of these cannot be a label.
 pub(super) fn check_labels(path: &str, labels: &BTreeMap<String, String>) -> Result<(), String> {
     for (key, value) in labels {
-        if !syntax::is_label_key(key) {
-            return Err(format!("{path}: {} is not the key of a label", text::quoted(key)));
-        }
-        if !syntax::is_label_value(value) {
-            let value = text::quoted(value);
-            return Err(format!("{path}[{key}]: {value} is not the value of a label"));
-        }
+        check_key(path, key)?;
+        check_value(&format!("{path}[{key}]"), value)?;
     }
     Ok(())
+}
+
+/// Returns an error if this cannot be the key of a label.
+pub(super) fn check_key(path: &str, key: &str) -> Result<(), String> {
+    if syntax::is_label_key(key) {
+        Ok(())
+    } else {
+        Err(format!("{path}: {} is not the key of a label", text::quoted(key)))
+    }
+}
+
+/// Returns an error if this cannot be the value of a label.
+pub(super) fn check_value(path: &str, value: &str) -> Result<(), String> {
+    if syntax::is_label_value(value) {
+        Ok(())
+    } else {
+        Err(format!("{path}: {} is not the value of a label", text::quoted(value)))
+    }
 }

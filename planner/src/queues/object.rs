@@ -5,14 +5,14 @@ use std::sync::Arc;
 use fluxqueue_api::conditions::ACCEPTED;
 use fluxqueue_api::{
     AcceptedReason, FluxQueue, FluxQueueSpec, FluxQueueStatus, MaxWalltimeAction, Policy,
-    StopPolicy, WorkloadKind, names, syntax, text,
+    StopPolicy, WorkloadKind, names, text,
 };
 use k8s_openapi::api::core::v1 as core_v1;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     Condition, LabelSelector, ObjectMeta, Time as MetaTime,
 };
 
-use super::fields::{at_least, check_labels, nodes_of};
+use super::fields::{at_least, check_key, check_labels, check_value, nodes_of};
 use super::limits::Limits;
 use crate::policies::QueuePolicy;
 use fluxqueue_workload::constraints::{Constraints, Requirement, all_match, selector};
@@ -190,14 +190,9 @@ fn check_selector(path: &str, selector: &LabelSelector) -> Result<(), String> {
     }
     for (at, expression) in selector.match_expressions.iter().flatten().enumerate() {
         let path = format!("{path}.matchExpressions[{at}]");
-        if !syntax::is_label_key(&expression.key) {
-            let key = text::quoted(&expression.key);
-            return Err(format!("{path}.key: {key} is not the key of a label"));
-        }
-        let mut values = expression.values.iter().flatten();
-        if let Some(value) = values.find(|value| !syntax::is_label_value(value)) {
-            let value = text::quoted(value);
-            return Err(format!("{path}.values: {value} is not the value of a label"));
+        check_key(&format!("{path}.key"), &expression.key)?;
+        for value in expression.values.iter().flatten() {
+            check_value(&format!("{path}.values"), value)?;
         }
         let has_values = expression.values.as_ref().is_some_and(|values| !values.is_empty());
         match expression.operator.as_str() {

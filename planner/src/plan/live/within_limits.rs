@@ -174,7 +174,8 @@ impl Live<'_> {
         // A limit on some nodes alone that the request exceeds by itself leaves it the others.
         let exceeded: Vec<Charge> =
             reached.iter().filter(|charge| charge.is_exceeded()).cloned().collect();
-        let possible = without(demand.clone(), &exceeded, &open).map(|(possible, _)| possible);
+        let is_everywhere = without(demand.clone(), &reached, &open).is_none();
+        let possible = without(demand, &exceeded, &open).map(|(possible, _)| possible);
         let at = possible.as_ref().and_then(|demand| self.accounts.earliest(demand, now, now));
         let told = |charge: &Charge| AtLimit {
             at,
@@ -187,7 +188,6 @@ impl Live<'_> {
         let mut reached = reached.into_iter();
         let first = reached.next()?;
         let at = AtLimit { others: reached.collect(), ..first };
-        let is_everywhere = self.left_by_limits(demand, &open).is_none();
         Some(Limited { at, is_everywhere })
     }
 

@@ -41,12 +41,7 @@ fn an_ended_gang_shows_the_nodes_of_all_its_pods() {
     world.settle();
     assert_eq!(nodes(&world), "b", "its first pod has ended");
     world.change("p1", |pod| pod.phase = Phase::Succeeded);
-    world.tell(Event::Controller(Arc::new(Controller {
-        finished: true,
-        succeeded: 2,
-        wants: 0,
-        ..job("j", 2, 2)
-    })));
+    world.tell(Event::Controller(Arc::new(succeeded_job("j", 2))));
     world.settle();
     assert_eq!(world.state("j"), Some(JobState::Completed));
     assert_eq!(nodes(&world), "a,b", "it has ended");

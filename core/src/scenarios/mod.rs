@@ -186,6 +186,11 @@ fn job(name: &str, parallelism: u32, completions: u32) -> Controller {
     }
 }
 
+/// A Job of this size that has succeeded.
+fn succeeded_job(name: &str, size: u32) -> Controller {
+    Controller { finished: true, succeeded: size, wants: 0, ..job(name, size, size) }
+}
+
 fn priority_class(name: &str, value: i32) -> Arc<PriorityClass> {
     let uid = Uid::from(format!("uid-{name}-{value}"));
     Arc::new(PriorityClass { name: Arc::from(name), uid, value, is_default: false })

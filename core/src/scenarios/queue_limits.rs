@@ -141,8 +141,8 @@ fn who_waits_for_a_limit_that_nobody_knows_the_end_of_is_passed_by_for_so_long_o
     assert_eq!(world.node_of("large"), Some("a"));
 }
 
-#[test]
-fn a_limit_on_some_nodes_leaves_the_others() {
+/// Two nodes of different models, of one of which a queue may use two cores.
+fn with_a_limited_model() -> World {
     let mut world = backfilling(&[]);
     for name in ["v100", "a100"] {
         let labels = vec![(Arc::from("model"), Arc::from(name))];
@@ -150,6 +150,12 @@ fn a_limit_on_some_nodes_leaves_the_others() {
     }
     let limits = json!({"nodes": [{"nodeSelector": {"model": "a100"}, "resources": {"cpu": "2"}}]});
     queue(&mut world, "gpu", &json!({ "limits": limits }));
+    world
+}
+
+#[test]
+fn a_limit_on_some_nodes_leaves_the_others() {
+    let mut world = with_a_limited_model();
     let on = |world: &World, node: &str| {
         world.pods.values().filter(|pod| pod.node.as_deref() == Some(node)).count()
     };
@@ -168,13 +174,7 @@ fn a_limit_on_some_nodes_leaves_the_others() {
 
 #[test]
 fn a_job_that_exceeds_the_limit_on_some_nodes_is_promised_others() {
-    let mut world = backfilling(&[]);
-    for name in ["v100", "a100"] {
-        let labels = vec![(Arc::from("model"), Arc::from(name))];
-        world.tell(Event::Node(Arc::new(Node { labels, ..Node::clone(&node(name, 4)) })));
-    }
-    let limits = json!({"nodes": [{"nodeSelector": {"model": "a100"}, "resources": {"cpu": "2"}}]});
-    queue(&mut world, "gpu", &json!({ "limits": limits }));
+    let mut world = with_a_limited_model();
     for (name, queue) in [("one", "gpu"), ("two", "default")] {
         world.submit(timed(name, 3, queue, 100));
         world.settle();
@@ -245,12 +245,7 @@ fn a_gang_is_one_job_whose_pods_count_until_its_slots_are_given_back() {
     world.settle();
     assert_eq!(world.node_of("waits"), None, "one of its pods runs");
     world.change("p1", |pod| pod.phase = Phase::Succeeded);
-    world.tell(Event::Controller(Arc::new(Controller {
-        finished: true,
-        succeeded: 2,
-        wants: 0,
-        ..job("j", 2, 2)
-    })));
+    world.tell(Event::Controller(Arc::new(succeeded_job("j", 2))));
     world.settle();
     assert_eq!(world.node_of("waits"), Some("a"));
 }

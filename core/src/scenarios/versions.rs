@@ -56,12 +56,7 @@ fn a_flux_job_whose_removal_is_under_way_is_not_removed_twice() {
     world.submit(of_job(pod("p", 1), "j"));
     world.settle();
     world.change("p", |pod| pod.phase = Phase::Succeeded);
-    world.tell(Event::Controller(Arc::new(Controller {
-        finished: true,
-        wants: 0,
-        succeeded: 1,
-        ..job("j", 1, 1)
-    })));
+    world.tell(Event::Controller(Arc::new(succeeded_job("j", 1))));
     world.settle();
     assert_eq!(world.state("j"), Some(JobState::Completed));
     // A new process finds neither the Job nor, for a while, the object that its pod is a part of:

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use crate::WorkloadKind;
-use crate::syntax::{LABEL_LENGTH_MAX, NAME_LENGTH_MAX};
+use crate::syntax::LABEL_LENGTH_MAX;
+use crate::text::NAME_BYTES_MAX;
 
 /// The API group of FluxJob.
 pub const GROUP: &str = "jobs.converged-computing.org";
@@ -184,7 +185,7 @@ pub fn fluxjob_name(name: &str, workload: WorkloadKind, uid: &str) -> String {
             _ => head.push('-'),
         }
     }
-    head.truncate(NAME_LENGTH_MAX - tail.len() - 1);
+    head.truncate(NAME_BYTES_MAX - tail.len() - 1);
     let head = head.trim_end_matches(['-', '.']);
     if head.is_empty() { tail } else { format!("{head}-{tail}") }
 }

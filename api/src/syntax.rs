@@ -1,7 +1,6 @@
 //! The syntax of Kubernetes' names: those of objects, and of labels and their values.
 
-/// The longest name that Kubernetes takes: a DNS-1123 subdomain.
-pub(crate) const NAME_LENGTH_MAX: usize = 253;
+use crate::text::NAME_BYTES_MAX;
 
 /// The longest value of a label.
 pub(crate) const LABEL_LENGTH_MAX: usize = 63;
@@ -21,7 +20,7 @@ pub const NAME_RULE: &str =
 /// True if this can be the name of most objects (a DNS subdomain, RFC 1123): lower-case letters,
 /// digits, `-` and `.`, with a letter or digit at both ends of each part between dots.
 pub fn is_object_name(name: &str) -> bool {
-    name.len() <= NAME_LENGTH_MAX && name.split('.').all(is_dns_name)
+    name.len() <= NAME_BYTES_MAX && name.split('.').all(is_dns_name)
 }
 
 /// True if this can be the name of a namespace (a DNS label, RFC 1123): an object's name of at most

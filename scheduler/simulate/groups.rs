@@ -48,7 +48,7 @@ impl Groups {
             self.workloads.insert(workload.id.key.clone(), Arc::new(workload));
             terms
         };
-        terms.walltime.transpose().map(|_| true)
+        terms.walltime.transpose().map(|_| true).map_err(|wrong| wrong.to_string())
     }
 
     /// Returns the group that a pod names, if it names one. Fails if that is not in the file.

@@ -174,7 +174,7 @@ fn item(
         (made_by.can_start_together.max(made_by.wants) as usize, in_all.map(|count| count as usize))
     });
     let walltime = match controllers.first().and_then(|made_by| made_by.walltime.clone()) {
-        Some(walltime) => walltime?,
+        Some(walltime) => walltime.map_err(|wrong| wrong.to_string())?,
         None => {
             let of_group = of_file.filter(|_| !pod.states_lifetime);
             of_group.and_then(|group| groups.walltime(group)).unwrap_or(pod.lifetime)

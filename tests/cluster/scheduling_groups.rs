@@ -95,7 +95,8 @@ fn a_gang_of_a_pod_group_waits_for_as_many_pods_as_the_group_says() {
     let annotated = "{name: ring, annotations: {fluxqueue/walltime: soon}}";
     ns.apply(&group("ring", "gang: {minCount: 2}").replace("{name: ring}", annotated));
     ns.flux_job("ring", "waits for the other", |record| message(record) == "1 of 2 pods are there");
-    let warning = format!("PodGroup {}/ring: annotation fluxqueue/walltime: \"soon\"", ns.name);
+    let warning =
+        format!("PodGroup {}/ring: metadata.annotations[fluxqueue/walltime]: \"soon\"", ns.name);
     ns.flux_job("ring", "says that its walltime cannot be read", |record| {
         record["status"]["conditions"].as_array().is_some_and(|conditions| {
             let text = |it: &Value| it["message"].as_str().unwrap_or_default().to_owned();

@@ -199,7 +199,7 @@ fn errors_in_manifests_are_printed() {
         (
             "apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\n\
              metadata: {name: a, annotations: {fluxqueue/walltime: soon}}\n",
-            "PodGroup a: annotation fluxqueue/walltime: \"soon\" is not a duration",
+            "PodGroup a: metadata.annotations[fluxqueue/walltime]: \"soon\" is not a duration",
         ),
         (
             "apiVersion: scheduling.k8s.io/v2\nkind: Workload\nmetadata: {name: a}\n",

@@ -124,12 +124,10 @@ impl Findings {
     /// cannot read, and warns; with other faults it refuses the pods.
     fn add_annotations(&mut self, path: &str, metadata: Option<&ObjectMeta>) {
         if let Some(metadata) = metadata {
-            if let Some(Err(message)) = walltime::of_object(metadata) {
-                let field = format!("{path}.annotations[{}]", names::WALLTIME);
-                self.problems.push(Problem { field, message });
-            }
+            let of_walltime = walltime::of_object(metadata).and_then(Result::err);
             let of_nodes = exclusive::of_object(metadata).err();
-            for wrong in levels::of_object(metadata).err().into_iter().chain(of_nodes) {
+            let of_levels = levels::of_object(metadata).err();
+            for wrong in of_walltime.into_iter().chain(of_levels).chain(of_nodes) {
                 let field = wrong.field.replacen("metadata", path, 1);
                 self.problems.push(Problem { field, message: wrong.message });
             }

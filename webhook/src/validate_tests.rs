@@ -52,8 +52,7 @@ fn faults_that_the_scheduler_refuses_are_refused_with_their_fields() {
         ),
         (
             pod(none.clone(), json!({"fluxqueue/walltime": "soon"}), none.clone()),
-            "metadata.annotations[fluxqueue/walltime]: annotation fluxqueue/walltime: \"soon\" is \
-             not a duration",
+            "metadata.annotations[fluxqueue/walltime]: \"soon\" is not a duration",
         ),
         (
             pod(

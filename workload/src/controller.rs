@@ -65,7 +65,7 @@ pub struct Controller {
     pub queue: Option<Arc<str>>,
     /// The walltime annotation of the object ([`Lifetime::Seconds`], or [`Lifetime::Endless`] for
     /// `unlimited`); the error is about an unusable value (and names the annotation).
-    pub walltime: Option<Result<Lifetime, String>>,
+    pub walltime: Option<Result<Lifetime, Unsupported>>,
     /// The object's rules about levels of the machine, for those of its pods that have none
     /// themselves; the error is about an unusable annotation.
     pub levels: Result<LevelRules, Unsupported>,

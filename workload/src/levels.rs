@@ -263,7 +263,7 @@ mod tests {
             .collect();
         let rules =
             of_object(&ObjectMeta { annotations: Some(annotations), ..ObjectMeta::default() });
-        let rules = rules.map_err(|refused| format!("{}: {}", refused.field, refused.message))?;
+        let rules = rules.map_err(|refused| refused.to_string())?;
         let rules = rules.iter().flat_map(|rules| rules.iter());
         Ok(rules.map(|rule| (rule.level.to_string(), rule.bound, rule.of.clone())).collect())
     }

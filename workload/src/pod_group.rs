@@ -92,7 +92,7 @@ pub struct Terms {
     /// The queue, by a label or an annotation.
     pub queue: Option<Arc<str>>,
     /// The walltime annotation; the error is about an unusable value (and names the annotation).
-    pub walltime: Option<Result<Lifetime, String>>,
+    pub walltime: Option<Result<Lifetime, Unsupported>>,
 }
 
 /// The condition of a group about the start of its pods.

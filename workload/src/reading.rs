@@ -213,10 +213,7 @@ fn disruption(status: &PodStatus) -> Option<Phase> {
 fn lifetime(pod: &KubePod, spec: &PodSpec, unsupported: &mut Vec<Unsupported>) -> (Lifetime, bool) {
     match walltime::of_object(&pod.metadata) {
         Some(Ok(lifetime)) => return (lifetime, true),
-        Some(Err(message)) => {
-            let field = format!("metadata.annotations[{}]", fluxqueue_api::names::WALLTIME);
-            unsupported.push(Unsupported { field, message });
-        }
+        Some(Err(wrong)) => unsupported.push(wrong),
         None => {}
     }
     let deadline = spec.active_deadline_seconds.and_then(|seconds| u64::try_from(seconds).ok());

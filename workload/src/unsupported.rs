@@ -2,8 +2,9 @@
 
 use k8s_openapi::api::core::v1::PodSpec;
 
-/// A required constraint that is not supported.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A required constraint that is not supported, or a value that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {message}")]
 pub struct Unsupported {
     /// JSON path in the pod, such as `spec.volumes[2].persistentVolumeClaim`.
     pub field: String,

@@ -9,6 +9,7 @@ use fluxqueue_api::text;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::metadata::annotation;
+use crate::unsupported::Unsupported;
 
 /// The time for which a pod or job takes its resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,12 +45,12 @@ impl Lifetime {
 pub const WALLTIME_SECS_MAX: u64 = 100 * 366 * 24 * 3600;
 
 /// Returns the walltime annotation of an object; the error is about an unusable value.
-pub fn of_object(metadata: &ObjectMeta) -> Option<Result<Lifetime, String>> {
+pub fn of_object(metadata: &ObjectMeta) -> Option<Result<Lifetime, Unsupported>> {
     let value = annotation(metadata, WALLTIME)?;
-    Some(
-        parse(value)
-            .map_err(|reason| format!("annotation {WALLTIME}: {} {reason}", text::quoted(value))),
-    )
+    Some(parse(value).map_err(|reason| Unsupported {
+        field: format!("metadata.annotations[{WALLTIME}]"),
+        message: format!("{} {reason}", text::quoted(value)),
+    }))
 }
 
 /// Reads a walltime. Parts of a second count as a whole one; the error continues a sentence that
@@ -185,11 +186,9 @@ mod tests {
             annotations: Some([(WALLTIME.to_owned(), "soon".to_owned())].into()),
             ..ObjectMeta::default()
         };
-        let error = of_object(&metadata).unwrap().unwrap_err();
-        assert!(
-            error.starts_with("annotation fluxqueue/walltime: \"soon\" is not a duration"),
-            "{error}"
-        );
+        let error = of_object(&metadata).unwrap().unwrap_err().to_string();
+        let expected = "metadata.annotations[fluxqueue/walltime]: \"soon\" is not a duration";
+        assert!(error.starts_with(expected), "{error}");
         assert_eq!(of_object(&ObjectMeta::default()), None);
     }
 }

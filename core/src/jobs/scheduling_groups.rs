@@ -25,7 +25,7 @@ pub(crate) fn refusal<'a>(
     let by_maker = makers.find_map(|made_by| {
         let refused = made_by.scheduling.as_ref()?;
         let (kind, id) = (made_by.kind.as_str(), &made_by.id);
-        let text = format!("{kind} {id}: {}: {}", refused.field, refused.message);
+        let text = format!("{kind} {id}: {refused}");
         Some((BlockedReason::UnsupportedConstraint, text))
     });
     by_maker.or_else(|| {
@@ -47,7 +47,7 @@ fn of_pod(pod: &Pod, controllers: &Controllers) -> Option<(BlockedReason, String
         return None;
     }
     if let Some(refused) = group.policy.as_ref().err().or(group.unsupported.as_ref()) {
-        let text = format!("PodGroup {}: {}: {}", group.id, refused.field, refused.message);
+        let text = format!("PodGroup {}: {refused}", group.id);
         return Some((BlockedReason::UnsupportedConstraint, text));
     }
     let text = if let Some(schedulers) = groups.schedulers(&key_of(pod, named)) {

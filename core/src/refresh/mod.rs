@@ -38,7 +38,7 @@ use fluxqueue_planner::Planner;
 use fluxqueue_planner::plan::Delay;
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_planner::queues::Queues;
-use fluxqueue_workload::{Pod, Refusal, Time, Uid, Unsupported};
+use fluxqueue_workload::{Pod, Refusal, Time, Uid};
 
 /// Looks at the jobs that have changed: which of their pods wait, and whether they have ended.
 pub(crate) struct Refresh<'a> {
@@ -559,10 +559,9 @@ fn refusal(live: &[&Member]) -> Option<(BlockedReason, String)> {
             Refusal::GroupSize(error) => {
                 (BlockedReason::InvalidRequest, format!("pod {}: {error}", pod.id))
             }
-            Refusal::Unsupported(Unsupported { field, message }) => (
-                BlockedReason::UnsupportedConstraint,
-                format!("pod {}: {field}: {message}", pod.id),
-            ),
+            Refusal::Unsupported(refused) => {
+                (BlockedReason::UnsupportedConstraint, format!("pod {}: {refused}", pod.id))
+            }
         })
     })
 }

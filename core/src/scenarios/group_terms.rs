@@ -27,9 +27,13 @@ fn a_walltime_of_a_group_or_workload_that_cannot_be_read_is_told_with_the_object
             let mut world = World::new(&[("a", 4)]);
             let named = Some(Arc::from("w"));
             let (named, terms, said) = if is_of_workload {
-                (named, Terms::default(), "Workload ns/w: annotation fluxqueue/walltime: ")
+                (
+                    named,
+                    Terms::default(),
+                    "Workload ns/w: metadata.annotations[fluxqueue/walltime]: ",
+                )
             } else {
-                (None, terms(), "PodGroup ns/g: annotation fluxqueue/walltime: ")
+                (None, terms(), "PodGroup ns/g: metadata.annotations[fluxqueue/walltime]: ")
             };
             world.tell_group(PodGroup { workload: named, terms, ..group("g", policy) });
             world.submit(of_g("p0", 1));

@@ -227,11 +227,7 @@ fn a_workload_and_a_group_are_read_by_name_from_both() {
         for pod in pods_of(&read) {
             let group = pod.scheduling_group.as_ref().map(|group| &*group.name);
             assert_eq!(group, (!is_workload).then_some("train"));
-            let said: Vec<String> = pod
-                .unsupported
-                .iter()
-                .map(|refused| format!("{}: {}", refused.field, refused.message))
-                .collect();
+            let said: Vec<String> = pod.unsupported.iter().map(ToString::to_string).collect();
             assert_eq!(said.len(), usize::from(is_workload), "{said:?}");
             let expected = "spec.workloadRef: Workload \"train\"";
             assert!(said.iter().all(|said| said.starts_with(expected)), "{said:?}");

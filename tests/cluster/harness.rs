@@ -161,12 +161,16 @@ impl ControlPlane {
             format!("--tls-private-key-file={}", key.display()),
         ];
         let fluxqueue = self.fluxqueue(&[&files.each_ref().map(String::as_str), flags].concat());
-        let port = until("its port", || {
+        (fluxqueue, made.cert, self.served_port())
+    }
+
+    /// Returns the port at which the first Fluxqueue of this control plane serves metrics.
+    pub(crate) fn served_port(&self) -> u16 {
+        until("its port", || {
             let log = std::fs::read_to_string(self.dir.join("fluxqueue.log")).ok()?;
             let (_, rest) = log.split_once("serving=127.0.0.1:")?;
             rest.split_whitespace().next()?.parse::<u16>().ok()
-        });
-        (fluxqueue, made.cert, port)
+        })
     }
 
     /// Returns the path of the certificate of a Fluxqueue with TLS, as PEM.

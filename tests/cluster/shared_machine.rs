@@ -1,6 +1,8 @@
 //! Two schedulers on the same full nodes, with pods that state no walltime.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -157,31 +159,25 @@ const SEEN_LATE: f64 = 5.0;
 /// The nodes that are held for each pod that may no longer be passed.
 type Held = BTreeMap<String, BTreeSet<String>>;
 
-/// Looks that are kept.
-const LOOKS_MAX: usize = 16;
-
-/// Longest time from the choice of a node for a pod until the pod can be seen there.
-const BOUND_WITHIN: Duration = Duration::from_secs(1);
-
 /// The state at one time.
 struct Look {
-    at: Instant,
     held: Held,
     /// The nodes of Fluxqueue's pods.
     places: BTreeMap<String, String>,
-    starving: Vec<String>,
+    starving: BTreeSet<String>,
+    /// True if no write was outstanding after the rest had been read.
+    is_written: bool,
 }
 
 impl Look {
     /// Lists records and then pods with one command: on a busy computer each command takes long.
-    fn take(namespace: &Namespace<'_>) -> Look {
-        let at = Instant::now();
+    fn take(namespace: &Namespace<'_>, port: u16) -> Look {
         let (records, pods): (Vec<Value>, Vec<Value>) = namespace
             .list("fluxjobs,pods")
             .into_iter()
             .partition(|object| object["kind"] == "FluxJob");
         let starving = starving(&records, now());
-        Look { at, held: held(&records), places: places(&pods), starving }
+        Look { held: held(&records), places: places(&pods), starving, is_written: is_written(port) }
     }
 }
 
@@ -197,7 +193,7 @@ fn held(records: &[Value]) -> Held {
 
 /// Returns waiting jobs that hold no nodes though others have passed them for longer than the rule
 /// allows.
-fn starving(records: &[Value], now: f64) -> Vec<String> {
+fn starving(records: &[Value], now: f64) -> BTreeSet<String> {
     let is_starving = |record: &&Value| {
         let since = record["status"]["passedBySince"].as_str().map(seconds);
         let waits =
@@ -229,30 +225,50 @@ fn is_enough(holds: usize, judged: usize) -> bool {
     holds >= 2 && judged >= 6
 }
 
-/// Checks that pods that got a node between the last two of these looks went to no node that was
-/// held for another all the while, until now. Counts the holds. A hold has to be there
-/// [`BOUND_WITHIN`] before already, because such a pod may have been placed that long ago.
-fn judge(looks: &VecDeque<Look>, now: &Look) -> usize {
-    let Some(last) = looks.len().checked_sub(2) else { return 0 };
-    let (before, then) = (&looks[last], &looks[last + 1]);
-    let is_long_before = |look: &Look| look.at + BOUND_WITHIN <= before.at;
-    let Some(first) = looks.iter().rposition(is_long_before) else { return 0 };
-    let stands = |(holder, nodes): &(&String, &BTreeSet<String>)| {
-        let mut since = looks.iter().skip(first).chain([now]);
-        since.all(|look| look.held.get(*holder) == Some(nodes))
-    };
+/// Checks that a pod that got a node between two looks got none that was held for another pod all
+/// the while. Counts the holds that were judged, once for each pair of looks.
+///
+/// A node is chosen before the pod can be seen there, and a hold is let go, or its pod is bound,
+/// before its record says so. So a hold is judged that was seen before a look at which no write was
+/// outstanding while the pod was not there yet, and is still there after such a look when the pod
+/// is.
+fn judge(looks: &[Look]) -> usize {
     let mut judged = 0;
-    for (holder, nodes) in looks[first].held.iter().filter(stands) {
-        judged += 1;
-        for (pod, node) in then
-            .places
-            .iter()
-            .filter(|(pod, _)| !before.places.contains_key(*pod) && *pod != holder)
-        {
-            assert!(!nodes.contains(node), "{pod} went to {node}, which is held for {holder}");
+    for (last, (before, then)) in looks.iter().zip(looks.iter().skip(1)).enumerate() {
+        let first = looks[..last].iter().rposition(|look| look.is_written);
+        let written = looks.iter().skip(last + 1).position(|look| look.is_written);
+        let (Some(first), Some(written)) = (first, written) else { continue };
+        let Some(seen) = looks.get(first..=last + written + 2) else { continue };
+        let stands = |(holder, nodes): &(&String, &BTreeSet<String>)| {
+            seen.iter().all(|look| look.held.get(*holder) == Some(nodes))
+        };
+        for (holder, nodes) in looks[first].held.iter().filter(stands) {
+            judged += 1;
+            let is_new = |pod: &str| !before.places.contains_key(pod) && pod != holder;
+            for (pod, node) in then.places.iter().filter(|(pod, _)| is_new(pod)) {
+                assert!(!nodes.contains(node), "{pod} went to {node}, which is held for {holder}");
+            }
         }
     }
     judged
+}
+
+/// True if no write of this Fluxqueue waits or is in flight.
+fn is_written(port: u16) -> bool {
+    let metrics = get(port, "/metrics");
+    let lanes = metrics.lines().filter(|line| line.starts_with("fluxqueue_lane_outstanding{"));
+    let lanes: Vec<&str> = lanes.collect();
+    assert!(!lanes.is_empty(), "{metrics}");
+    lanes.iter().all(|lane| lane.ends_with("} 0"))
+}
+
+/// Returns an answer of a Fluxqueue that serves without TLS.
+fn get(port: u16, path: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    answer
 }
 
 /// Where the ends of pods are unknown, large pods wait for as long as the rule allows, and then
@@ -266,28 +282,28 @@ fn no_pod_is_passed_by_for_longer_than_the_rule_says() {
     );
     std::fs::write(&config, text).expect("it is written");
     let _fluxqueue = plane.fluxqueue(&["--config", &config.display().to_string()]);
+    let port = plane.served_port();
     let namespace = plane.namespace("passed-by");
     let (mut holds, mut judged) = (0, 0);
     std::thread::scope(|scope| {
         scope.spawn(|| namespace.apply(&pods(150)));
-        // The last looks, the oldest first.
-        let mut looks: VecDeque<Look> = VecDeque::new();
+        let mut looks: Vec<Look> = Vec::new();
         let begin = Instant::now();
         // On a busy computer a look takes long, and short holds are seen less often.
         while begin.elapsed() < COUNTED_AFTER
             || (!is_enough(holds, judged) && begin.elapsed() < PATIENCE)
         {
             std::thread::sleep(Duration::from_millis(250));
-            let now = Look::take(&namespace);
-            assert_eq!(now.starving, Vec::<String>::new(), "nothing is held for them");
-            let was_held =
-                |name: &&String| looks.back().is_some_and(|look| look.held.contains_key(*name));
-            holds += now.held.keys().filter(|name| !was_held(name)).count();
-            judged += judge(&looks, &now);
-            looks.push_back(now);
-            if looks.len() > LOOKS_MAX {
-                looks.pop_front();
+            let now = Look::take(&namespace, port);
+            if let Some(last) = looks.last().filter(|last| last.is_written) {
+                let starving: Vec<_> = now.starving.intersection(&last.starving).collect();
+                assert!(starving.is_empty(), "nothing is held for {starving:?}");
             }
+            let was_held =
+                |name: &&String| looks.last().is_some_and(|look| look.held.contains_key(*name));
+            holds += now.held.keys().filter(|name| !was_held(name)).count();
+            looks.push(now);
+            judged = judge(&looks);
         }
     });
     println!("nodes were held {holds} times; looked at them in {judged} rounds");
@@ -296,4 +312,34 @@ fn no_pod_is_passed_by_for_longer_than_the_rule_says() {
         "hardly anything was held: {holds} times, seen in {judged} rounds"
     );
     std::mem::forget(namespace);
+}
+
+#[test]
+fn a_pod_that_goes_to_a_held_node_is_found_and_one_that_was_on_its_way_is_not() {
+    let names = |of: &[(&str, &str)]| -> BTreeMap<String, String> {
+        of.iter().map(|(pod, node)| (pod.to_string(), node.to_string())).collect()
+    };
+    let look = |is_held: bool, is_written: bool, places: &[(&str, &str)]| Look {
+        held: is_held
+            .then(|| ("large".to_owned(), BTreeSet::from(["n".to_owned()])))
+            .into_iter()
+            .collect(),
+        places: names(places),
+        starving: BTreeSet::new(),
+        is_written,
+    };
+    let (none, small): (&[_], &[_]) = (&[], &[("small", "n")]);
+    let arrives = |first: bool, last: bool, is_held_at_last: bool| {
+        [
+            look(true, first, none),
+            look(true, true, none),
+            look(true, last, small),
+            look(is_held_at_last, true, small),
+        ]
+    };
+    assert!(std::panic::catch_unwind(|| judge(&arrives(true, true, true))).is_err());
+    assert_eq!(judge(&arrives(false, true, true)), 0, "it may have been bound before the hold");
+    assert_eq!(judge(&arrives(true, false, true)), 0, "the hold may be let go");
+    assert_eq!(judge(&arrives(true, true, false)), 0, "the hold was let go");
+    assert_eq!(judge(&[0, 1, 2, 3].map(|_| look(true, true, none))), 1);
 }

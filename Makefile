@@ -119,9 +119,10 @@ e2e: testbed ## run Kubernetes' own scheduling specs, with kube-scheduler and wi
 		--namespace fluxqueue-system --serviceaccount fluxqueue $(INSTALL) \
 		--install tests/e2e/every-pod.yaml > target/e2e/outcomes.md; code=$$?; cat target/e2e/outcomes.md; exit $$code
 
-fuzz: ## run each fuzz target for SECONDS (60); needs cargo-fuzz and a nightly compiler
-	for target in fuzz/fuzz_targets/*.rs; do target=$$(basename $$target .rs); mkdir -p fuzz/corpus/$$target; \
-		cargo +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=$(or $(SECONDS),60) -timeout=10 -max_len=1048576 || exit; done
+fuzz: ## run each fuzz target (or TARGETS) for SECONDS (60), or RUNS inputs; needs cargo-fuzz and a nightly compiler (SANITIZER=none: ten times faster)
+	for target in $(or $(TARGETS),$(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))); do mkdir -p fuzz/corpus/$$target; \
+		cargo +nightly fuzz run --sanitizer $(or $(SANITIZER),address) $$target fuzz/corpus/$$target fuzz/seeds/$$target -- \
+			-max_total_time=$(or $(SECONDS),$(if $(RUNS),0,60)) $(addprefix -runs=,$(RUNS)) -timeout=10 -max_len=1048576 || exit; done
 
 miri: ## run the tests of the C boundary under Miri; needs a nightly compiler with that component
 	cargo +nightly miri test -p fluxion-sys --test memory

@@ -2,7 +2,44 @@
 
 pub mod calls;
 
+use std::cell::RefCell;
+
 use fluxion_engine::{Engine, MatchOp, NOW_MAX};
+
+thread_local! {
+    /// Engines without jobs, with their graphs and options.
+    static MADE: RefCell<Vec<([String; 2], Engine)>> = const { RefCell::new(Vec::new()) };
+
+    /// The engines of [`on_each`].
+    static KEPT: RefCell<Vec<Option<Engine>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Plays on the engines that these functions make. `play` returns true if a call has changed
+/// something: the next input has an engine of its own then. Else it has the same one, since a call
+/// that fails changes nothing.
+pub fn on_each(makers: &[fn() -> Engine], play: impl Fn(&mut Engine) -> bool) {
+    KEPT.with_borrow_mut(|kept| {
+        kept.resize(makers.len(), None);
+        for (kept, make) in kept.iter_mut().zip(makers) {
+            if play(kept.get_or_insert_with(make)) {
+                *kept = None;
+            }
+        }
+    });
+}
+
+/// Returns an engine without jobs: a copy, since reading a graph takes longer than most inputs.
+/// Copies share jobs, so the first has none.
+fn made(graph: &str, options: &str) -> Engine {
+    MADE.with_borrow_mut(|all| {
+        if let Some((_, made)) = all.iter().find(|(from, _)| *from == [graph, options]) {
+            return made.fork();
+        }
+        let made = Engine::new(graph, options).expect("the graph is good");
+        all.push(([graph, options].map(str::to_owned), made.fork()));
+        made
+    })
+}
 
 /// Two racks of two nodes with cores, a GPU and memory; one job runs, one waits.
 pub fn engine(format: &str) -> Engine {
@@ -15,7 +52,7 @@ pub fn engine_with(format: &str, policy: &str, traverser: &str) -> Engine {
         r#"{{"load_format":"grug","matcher_policy":"{policy}","traverser_policy":"{traverser}","match_format":"{format}",
         "prune_filters":"ALL:core,ALL:node,ALL:gpu"}}"#
     );
-    let mut engine = Engine::new(GRAPH, &options).expect("the graph is good");
+    let mut engine = made(GRAPH, &options);
     for spec in [spec("node", 1, 60), spec("core", 3, 100), spec("node", 4, 10)] {
         let _ = engine.match_next(MatchOp::AllocateOrElseReserve, &spec);
     }
@@ -25,7 +62,7 @@ pub fn engine_with(format: &str, policy: &str, traverser: &str) -> Engine {
 /// Nodes with divisible cpu and memory.
 pub fn pools() -> Engine {
     let options = r#"{"load_format":"jgf","matcher_policy":"first","match_format":"placement","pool_types":["*"]}"#;
-    Engine::new(POOLS, options).expect("the graph is good")
+    made(POOLS, options)
 }
 
 /// The same with a job that runs, one that has a node whole and one that waits, at a late instant.
@@ -33,7 +70,7 @@ pub fn busy_pools(format: &str) -> Engine {
     let options = format!(
         r#"{{"load_format":"jgf","matcher_policy":"lonode","match_format":"{format}","pool_types":["cpu"]}}"#
     );
-    let mut engine = Engine::new(POOLS, &options).expect("the graph is good");
+    let mut engine = made(POOLS, &options);
     engine.set_time(NOW_MAX - 7).expect("it is no later than it may be");
     for spec in [spec("cpu", 1500, 60), spec("node", 1, 100), spec("cpu", 3000, 10)] {
         let _ = engine.match_next(MatchOp::AllocateOrElseReserve, &spec);
@@ -72,7 +109,7 @@ pub fn racks_of_pools(policy: &str, format: &str, pools: &str) -> Engine {
         r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"{format}",
         "pool_types":[{pools}]}}"#
     );
-    Engine::new(&graph, &options).expect("the graph is good")
+    made(&graph, &options)
 }
 
 /// A jobspec that asks for slots of one thing.

@@ -20,6 +20,14 @@ pub(crate) fn version() -> String {
     named
 }
 
+/// True if the tests run on this version, which is supported, or a newer one.
+pub(crate) fn is_at_least(first: &str) -> bool {
+    let place = |version: &str| {
+        SUPPORTED.iter().position(|known| *known == version).expect("it is supported")
+    };
+    place(&version()) <= place(first)
+}
+
 /// The testbed's program of that version. `root` is the project's directory.
 pub(crate) fn testbed(root: &Path) -> PathBuf {
     let version = version();

@@ -21,11 +21,7 @@ const NEWER: [(&str, &str); 11] = [
 /// True if this test, which is one of the list, cannot run on the version of the control plane.
 pub(crate) fn is_left_out(test: &str) -> bool {
     let (_, first) = NEWER.iter().find(|(known, _)| *known == test).expect("it is in the list");
-    let place = |version: &str| {
-        kubernetes::SUPPORTED.iter().position(|known| *known == version).expect("it is supported")
-    };
-    // The newest comes first.
-    let is_older = place(&kubernetes::version()) > place(first);
+    let is_older = !kubernetes::is_at_least(first);
     if is_older {
         println!(
             "left out: {test} needs Kubernetes {first}, and this is {}",

@@ -10,8 +10,8 @@ use super::rng::Rng;
 use super::storage;
 use super::terms::{node_term, pod_term, spread, toleration};
 
-/// Reasons for which a pod is kept off a node. Every run of a useful size meets all of them.
-pub(crate) const REASONS: &[&str] = &[
+/// Reasons for which a pod is kept off a node.
+const REASONS: &[&str] = &[
     "Insufficient cpu",
     "Insufficient memory",
     "Insufficient ephemeral-storage",
@@ -20,7 +20,7 @@ pub(crate) const REASONS: &[&str] = &[
     "Too many pods",
     "node(s) didn't have free ports for the requested pod ports",
     "node(s) didn't match Pod's node affinity/selector",
-    "node(s) didn't match Pod's required features",
+    NO_FEATURES,
     "node(s) didn't match pod affinity rules",
     "node(s) didn't match pod anti-affinity rules",
     "node(s) didn't match pod topology spread constraints",
@@ -42,6 +42,8 @@ pub(crate) const REASONS: &[&str] = &[
     "pod affinity terms conflict",
 ];
 
+const NO_FEATURES: &str = "node(s) didn't match Pod's required features";
+
 /// Name of the scheduler in the pods of a case that wait for a node.
 pub(crate) const SCHEDULER: &str = "fluxqueue";
 
@@ -50,6 +52,17 @@ const QUESTIONS: usize = 20;
 
 const FEATURES: [&str; 2] =
     ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"];
+
+/// True if kube-scheduler compares pods with the features that nodes declare.
+fn asks_for_features() -> bool {
+    kubernetes::is_at_least("1.36")
+}
+
+/// Returns the reasons for which a pod is kept off a node. Every run of a useful size meets all of
+/// them.
+pub(crate) fn reasons() -> impl Iterator<Item = &'static str> {
+    REASONS.iter().copied().filter(|reason| *reason != NO_FEATURES || asks_for_features())
+}
 
 /// A cluster, with the questions about it.
 pub(crate) struct Case {
@@ -232,7 +245,7 @@ pub(crate) fn placed(rng: &mut Rng, at: usize, nodes: usize) -> Value {
     if rng.chance(15) {
         let status = resized(rng);
         // Older versions compare container by container, and Fluxqueue compares sums, like 1.37.
-        if kubernetes::version() == kubernetes::SUPPORTED[0] {
+        if kubernetes::is_at_least("1.37") {
             pod["status"] = status;
         }
     }
@@ -321,11 +334,12 @@ fn asking(rng: &mut Rng, at: usize, nodes: usize) -> Value {
         spec["tolerations"] =
             json!((0..rng.between(1, 3)).map(|_| toleration(rng)).collect::<Vec<Value>>());
     }
-    if rng.chance(5) {
+    let asks_for_features = asks_for_features();
+    if rng.chance(5) && asks_for_features {
         spec["hostNetwork"] = json!(true);
         spec["hostUsers"] = json!(false);
     }
-    if rng.chance(5) {
+    if rng.chance(5) && asks_for_features {
         let rule = json!({"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}});
         spec["containers"][0]["restartPolicyRules"] = json!([rule]);
     }

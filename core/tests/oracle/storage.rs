@@ -9,6 +9,7 @@ use fluxqueue_workload::storage::{
 };
 use serde_json::{Value, json};
 
+use super::kubernetes;
 use super::names::{NAMESPACES, ZONES};
 use super::rng::Rng;
 
@@ -425,7 +426,9 @@ fn csi_node(rng: &mut Rng, at: usize) -> Option<Value> {
     }
     let mut drivers = vec![driver];
     // Drivers count volumes of the in-tree plugins that they have replaced, whether or not the
-    // node's annotation says so.
+    // node's annotation says so. kube-scheduler 1.35 asks the annotation about Portworx.
+    let is_needed =
+        |plugin| plugin == "kubernetes.io/portworx-volume" && !kubernetes::is_at_least("1.36");
     let mut migrated: Vec<&str> = Vec::new();
     for (plugin, driver) in REPLACED {
         if rng.chance(60) {
@@ -433,7 +436,7 @@ fn csi_node(rng: &mut Rng, at: usize) -> Option<Value> {
                 json!({"name": driver, "nodeID": "y", "allocatable": {"count": rng.between(0, 3)}}),
             );
         }
-        if rng.chance(50) {
+        if rng.chance(50) || is_needed(plugin) {
             migrated.push(plugin);
         }
     }

@@ -148,9 +148,6 @@ impl Plans {
         for (member, mut template) in members.into_iter().enumerate() {
             let names_uid = if rng.chance(4) { !names_uid } else { names_uid };
             template.group = None;
-            // Not yet: the placement of some of the pods of a gang with a spread can be withdrawn
-            // again and again.
-            template.levels = None;
             template.pod_group = Some(InGroup { name: Arc::clone(&name), names_uid });
             self.joiners.insert(Arc::clone(&name), template.clone());
             if stranger == Some(member) {

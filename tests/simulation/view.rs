@@ -48,8 +48,9 @@ pub(crate) struct View {
     pub(crate) started_groups: BTreeSet<Uid>,
     /// The time of the last write of the condition of each PodGroup.
     pub(crate) told_groups: BTreeMap<Uid, Time>,
-    /// Open creations with a `FluxJob` that the watch has shown.
-    pub(crate) shown: BTreeSet<ActionId>,
+    /// Open writes that can take effect no more: creations of a `FluxJob` that the watch has shown,
+    /// and writes that were decided on a version which another write has replaced.
+    pub(crate) over: BTreeSet<ActionId>,
     /// Placements that are known to be stored, by uid of the `FluxJob`.
     pub(crate) acknowledged: BTreeMap<Uid, Vec<Vec<PlacementRange>>>,
     /// The newest of them, with the version of its object.
@@ -150,7 +151,7 @@ impl View {
                     ActionKind::CreateFluxJob { job, .. } => flux_job_key(job) == key,
                     _ => false,
                 };
-                self.shown
+                self.over
                     .extend(self.open.iter().filter(|(_, kind)| creates(kind)).map(|(id, _)| *id));
                 let queued_at = job.status.as_ref().and_then(|status| status.queued_at.as_ref());
                 self.places.extend(queued_at.map(|at| (key.clone(), at.0.as_microsecond())));
@@ -236,7 +237,7 @@ impl View {
     }
 
     fn tell_outcome(&mut self, id: ActionId, outcome: &Outcome, now: Time) {
-        self.shown.remove(&id);
+        self.over.remove(&id);
         match (self.open.remove(&id), outcome) {
             (Some(ActionKind::Bind { pod, .. }), Outcome::Bind(outcome)) => {
                 let Some(binding) = self.bindings.get_mut(&pod.uid) else { return };
@@ -259,6 +260,12 @@ impl View {
                 Outcome::Write(WriteOutcome::Written(stored)),
             ) => {
                 self.acknowledge(&job.uid, &status.placement);
+                // A trailing write that this one has overtaken is over.
+                let same = |it: &ActionKind| match it {
+                    ActionKind::WriteStatus { job: other, .. } => other.uid == job.uid,
+                    _ => false,
+                };
+                self.over.extend(self.open.iter().filter(|(_, it)| same(it)).map(|(id, _)| *id));
                 if let Some(stored) = stored {
                     self.note_placement(stored);
                 }
@@ -273,7 +280,7 @@ impl View {
                     ActionKind::CreateFluxJob { job: other, .. } => flux_job_key(other) == key,
                     _ => false,
                 };
-                self.shown.extend(self.open.iter().filter(|(_, it)| same(it)).map(|(id, _)| *id));
+                self.over.extend(self.open.iter().filter(|(_, it)| same(it)).map(|(id, _)| *id));
                 self.note_placement(job);
             }
             (

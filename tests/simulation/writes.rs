@@ -154,14 +154,14 @@ fn judge_epoch(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
 /// Judges that there is at most one write to each object at a time.
 fn judge_write(view: &View, write: &ActionKind) -> Result<(), Violation> {
     let key = target(write);
-    // A creation is over once the watch has shown its object, whatever its answer will be. So is a
-    // write to an object that is gone.
+    // A write to an object that is gone is over, whatever its answer will be.
     let is_over = |id: &ActionId, open: &ActionKind| match open {
-        ActionKind::CreateFluxJob { .. } => view.shown.contains(id),
-        ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. } => {
-            view.gone.contains(&job.uid)
+        ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. }
+            if view.gone.contains(&job.uid) =>
+        {
+            true
         }
-        _ => false,
+        _ => view.over.contains(id),
     };
     let mut others =
         view.open.iter().filter(|(id, open)| target(open) == key && !is_over(id, open));

@@ -13,21 +13,22 @@ use tower::util::MapRequestLayer;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The reason why there is no client.
+///
+/// Errors in kubeconfigs are no sources of these: their texts quote their own sources.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
     /// The file named by a flag cannot be used.
-    #[error("reading kubeconfig {}", .path.display())]
+    #[error("reading kubeconfig {}: {fault}", .path.display())]
     Kubeconfig {
         /// The file.
         path: PathBuf,
         /// The fault in the file.
-        #[source]
-        source: KubeconfigError,
+        fault: KubeconfigError,
     },
     /// Neither a kubeconfig nor a service account was found.
-    #[error("finding out how to reach the API server")]
-    Infer(#[source] InferConfigError),
+    #[error("finding out how to reach the API server: {0}")]
+    Infer(InferConfigError),
     /// The configuration does not make a client.
     #[error("making a client for {url}")]
     Client {
@@ -59,7 +60,7 @@ pub struct Clients {
 pub async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectError> {
     let mut config = match kubeconfig {
         Some(path) => {
-            let failed = |source| ConnectError::Kubeconfig { path: path.to_owned(), source };
+            let failed = |fault| ConnectError::Kubeconfig { path: path.to_owned(), fault };
             let file = Kubeconfig::read_from(path).map_err(failed)?;
             Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
                 .await

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use crate::kube::ask::{AskError, AskSettings, Leader, ask};
+use crate::kube::client::configuration;
 use crate::serve::TOKEN_HEADER;
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/fluxqueue-system/leases/fluxqueue";
@@ -129,4 +130,13 @@ async fn a_missing_token_or_leader_is_an_error() {
     behind.lock().unwrap().busy = usize::MAX;
     let error = ask_as(&url, &json!({"token": "of-bob"}), "unknown").await.unwrap_err();
     assert!(matches!(error, AskError::Lease { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_is_missing_is_told_once() {
+    let missing = std::path::Path::new("/nowhere/kubeconfig");
+    let error = configuration(Some(missing)).await.expect_err("it is missing");
+    let text = format!("{:#}", anyhow::Error::new(error));
+    assert!(text.starts_with("reading kubeconfig /nowhere/kubeconfig: "), "{text}");
+    assert_eq!(text.matches("No such file").count(), 1, "{text}");
 }

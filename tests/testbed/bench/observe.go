@@ -63,24 +63,32 @@ func (b *bench) observe(ctx context.Context, namespace string) (*observer, error
 		return nil, err
 	}
 	pods, events, jobs := b.client.CoreV1().Pods(namespace), b.client.CoreV1().Events(namespace), b.dynamic.Resource(fluxJobs)
-	watches := []struct {
+	type watched struct {
 		what  string
+		from  string // the version after which it is watched
 		watch cache.WatchFuncWithContext
 		see   func(watch.Event, time.Time)
-	}{
-		{"pods", pods.Watch, o.seePod},
-		{"events", events.Watch, o.events.see},
-		{"FluxJobs", jobs.Namespace(namespace).Watch, o.fluxJobs.see},
 	}
-	// Without Fluxqueue there need be no FluxJobs.
-	if _, err := jobs.Namespace(namespace).List(ctx, metav1.ListOptions{Limit: 1}); apierrors.IsNotFound(err) {
-		watches = watches[:2]
+	watches := []watched{
+		{"pods", list.ResourceVersion, pods.Watch, o.seePod},
+		{"events", list.ResourceVersion, events.Watch, o.events.see},
+	}
+	// The API server's cache of a new kind begins with its first request, and knows no versions before: so this is the
+	// version of that cache. Without Fluxqueue there need be no FluxJobs.
+	known, err := jobs.Namespace(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	switch {
+	case err == nil:
+		from := known.GetResourceVersion()
+		watches = append(watches, watched{"FluxJobs", from, jobs.Namespace(namespace).Watch, o.fluxJobs.see})
+	case !apierrors.IsNotFound(err):
+		cancel()
+		return nil, fmt.Errorf("listing FluxJobs: %w", err)
 	}
 	for _, w := range watches {
 		// The API server ends the watch of a client that reads slower than it writes, which on a busy machine is any
 		// client for a moment. The watch is then taken up where it ended.
 		source := &cache.ListWatch{WatchFuncWithContext: w.watch}
-		watcher, err := clientwatch.NewRetryWatcherWithContext(ctx, list.ResourceVersion, source)
+		watcher, err := clientwatch.NewRetryWatcherWithContext(ctx, w.from, source)
 		if err != nil {
 			cancel()
 			return nil, fmt.Errorf("watching %s: %w", w.what, err)

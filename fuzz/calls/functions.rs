@@ -121,7 +121,8 @@ impl Calls<'_> {
             }
         };
         let (ctx, before) = (self.places[at].ctx, self.state(at));
-        let is_known = matches!(function, 9 | 10) && self.is_known(at, given);
+        let known: Vec<u64> =
+            self.jobs.iter().copied().chain([given]).filter(|id| self.is_known(at, *id)).collect();
         errno::set(0);
         let rc = call(ctx);
         let error = errno::get();
@@ -134,8 +135,8 @@ impl Calls<'_> {
                 self.jobs.insert(id);
             }
             // Upstream takes such ids as well, and no function knows them any more. Of two jobs of
-            // one id a part stays.
-            self.places[at].has_lost |= i64::try_from(given).is_err() || is_known;
+            // one id a part stays, also if the library chose the id.
+            self.places[at].has_lost |= i64::try_from(given).is_err() || known.contains(&id);
             return Ok(());
         }
         assert!(r.is_null() && rc == -1);

@@ -48,6 +48,11 @@ groups:
 - {namePrefix: closed-, count: 1, cpu: '8', memory: 64Gi, pods: 110, taints: [{key: dedicated, value: special, effect: NoSchedule}]}
 ";
 
+/// True if Kubernetes makes a PodGroup for each Job, on every control plane of the tests.
+pub(crate) fn each_job_has_a_group() -> bool {
+    std::env::var_os("WORKLOAD_WITH_JOB").is_some()
+}
+
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -87,7 +92,7 @@ impl ControlPlane {
         let errors = std::env::temp_dir().join(format!("{name}.err"));
         std::fs::write(&file, nodes).expect("the node file");
         // Everything is as it was where each Job has a PodGroup of Kubernetes' own.
-        let workloads = std::env::var_os("WORKLOAD_WITH_JOB").map(|_| "--workload-with-job");
+        let workloads = each_job_has_a_group().then_some("--workload-with-job");
         let mut up = Command::new(testbed())
             .args(["up", "--dir"])
             .arg(&dir)

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::harness::{ControlPlane, NODES, Namespace, job, pod, shared, until};
+use crate::harness::{
+    ControlPlane, NODES, Namespace, each_job_has_a_group, job, pod, shared, until,
+};
 use crate::newer;
 
 /// Two racks of two nodes of four cores each.
@@ -25,8 +27,7 @@ fn plane() -> ControlPlane {
 }
 
 fn plane_of(nodes: &str, more: &[&str]) -> ControlPlane {
-    let is_everywhere = std::env::var_os("WORKLOAD_WITH_JOB").is_some();
-    let flags: &[&str] = if is_everywhere { &[] } else { &["--workload-with-job"] };
+    let flags: &[&str] = if each_job_has_a_group() { &[] } else { &["--workload-with-job"] };
     ControlPlane::start(nodes, &[flags, more].concat())
 }
 

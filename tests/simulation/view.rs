@@ -147,12 +147,7 @@ impl View {
             Event::FluxJob(job) => {
                 self.note_placement(job);
                 let key = flux_job_key(job);
-                let creates = |kind: &ActionKind| match kind {
-                    ActionKind::CreateFluxJob { job, .. } => flux_job_key(job) == key,
-                    _ => false,
-                };
-                self.over
-                    .extend(self.open.iter().filter(|(_, kind)| creates(kind)).map(|(id, _)| *id));
+                self.end_creations(&key);
                 let queued_at = job.status.as_ref().and_then(|status| status.queued_at.as_ref());
                 self.places.extend(queued_at.map(|at| (key.clone(), at.0.as_microsecond())));
                 self.flux_jobs.insert(key, Arc::clone(job));
@@ -236,6 +231,18 @@ impl View {
         }
     }
 
+    /// Counts the creations of a record as over, whatever their answers will be.
+    fn end_creations(&mut self, key: &ObjectKey) {
+        self.end_open(|it| match it {
+            ActionKind::CreateFluxJob { job, .. } => flux_job_key(job) == *key,
+            _ => false,
+        });
+    }
+
+    fn end_open(&mut self, is_over: impl Fn(&ActionKind) -> bool) {
+        self.over.extend(self.open.iter().filter(|(_, it)| is_over(it)).map(|(id, _)| *id));
+    }
+
     fn tell_outcome(&mut self, id: ActionId, outcome: &Outcome, now: Time) {
         self.over.remove(&id);
         match (self.open.remove(&id), outcome) {
@@ -261,11 +268,10 @@ impl View {
             ) => {
                 self.acknowledge(&job.uid, &status.placement);
                 // A trailing write that this one has overtaken is over.
-                let same = |it: &ActionKind| match it {
+                self.end_open(|it| match it {
                     ActionKind::WriteStatus { job: other, .. } => other.uid == job.uid,
                     _ => false,
-                };
-                self.over.extend(self.open.iter().filter(|(_, it)| same(it)).map(|(id, _)| *id));
+                });
                 if let Some(stored) = stored {
                     self.note_placement(stored);
                 }
@@ -275,12 +281,7 @@ impl View {
                 Outcome::Write(WriteOutcome::Written(Some(job))),
             ) => {
                 // A creation that this one has overtaken is over too.
-                let key = flux_job_key(job);
-                let same = |it: &ActionKind| match it {
-                    ActionKind::CreateFluxJob { job: other, .. } => flux_job_key(other) == key,
-                    _ => false,
-                };
-                self.over.extend(self.open.iter().filter(|(_, it)| same(it)).map(|(id, _)| *id));
+                self.end_creations(&flux_job_key(job));
                 self.note_placement(job);
             }
             (

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fluxqueue_api::{ConditionType, FluxJob, FluxJobSpec, FluxJobStatus, JobState, WorkloadKind};
-use fluxqueue_core::{ActionId, ActionKind, Urgency};
+use fluxqueue_core::{ActionKind, Urgency};
 use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Time};
 
 use crate::jobs;
@@ -155,16 +155,16 @@ fn judge_epoch(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
 fn judge_write(view: &View, write: &ActionKind) -> Result<(), Violation> {
     let key = target(write);
     // A write to an object that is gone is over, whatever its answer will be.
-    let is_over = |id: &ActionId, open: &ActionKind| match open {
-        ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. }
-            if view.gone.contains(&job.uid) =>
-        {
-            true
+    let is_of_gone = |open: &ActionKind| match open {
+        ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. } => {
+            view.gone.contains(&job.uid)
         }
-        _ => view.over.contains(id),
+        _ => false,
     };
-    let mut others =
-        view.open.iter().filter(|(id, open)| target(open) == key && !is_over(id, open));
+    let mut others = view
+        .open
+        .iter()
+        .filter(|(id, open)| target(open) == key && !view.over.contains(id) && !is_of_gone(open));
     if let Some((_, other)) = others.next()
         && !(is_urgent(write) && is_trailing(other) && others.next().is_none())
     {

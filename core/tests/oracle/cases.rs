@@ -334,12 +334,11 @@ fn asking(rng: &mut Rng, at: usize, nodes: usize) -> Value {
         spec["tolerations"] =
             json!((0..rng.between(1, 3)).map(|_| toleration(rng)).collect::<Vec<Value>>());
     }
-    let asks_for_features = asks_for_features();
-    if rng.chance(5) && asks_for_features {
+    if rng.chance(5) && asks_for_features() {
         spec["hostNetwork"] = json!(true);
         spec["hostUsers"] = json!(false);
     }
-    if rng.chance(5) && asks_for_features {
+    if rng.chance(5) && asks_for_features() {
         let rule = json!({"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}});
         spec["containers"][0]["restartPolicyRules"] = json!([rule]);
     }

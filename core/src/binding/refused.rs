@@ -127,17 +127,16 @@ impl Binding<'_> {
     pub(crate) fn withdraw_refused(&mut self, id: JobId, text: &str) -> Sound {
         let job = self.jobs.all.known_mut(&id)?;
         job.start.refusal = None;
-        if job.life.is_placed() {
-            job.life = Lifecycle::Placed;
-        }
-        let pods: Vec<Uid> =
-            self.jobs.all.get(&id).map(|job| self.jobs.unsent(job)).unwrap_or_default();
+        let is_placed = job.life.is_placed();
+        let pods = self.jobs.unsent(self.jobs.all.known(&id)?);
         for uid in &pods {
             // The pause is the gang's.
             let member = self.jobs.members.known_mut(uid)?;
             (member.failed, member.retry_at) = (FailedWrites::default(), self.clock.now);
         }
-        self.slots().withdraw(id, text, Setback::Refused)?;
+        if is_placed {
+            self.slots().take_back(id, text, Setback::Refused)?;
+        }
         self.tell_refusal(&pods, text)?;
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::jobs::setbacks::Setbacks;
 use crate::jobs::stage::Stage;
 use fluxqueue_machine::cluster::Stance;
 use fluxqueue_machine::cluster::volumes::{Unready, VolumeNeeds};
-use fluxqueue_machine::fluxion::Tenancy;
+use fluxqueue_machine::fluxion::{End, Tenancy};
 use fluxqueue_machine::ledger::{Allocation, LevelWants};
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Pod, Time};
@@ -122,6 +122,11 @@ impl Member {
     /// Returns the pod's allocation on the node where it is or is to be.
     pub(crate) fn allocation(&self) -> Option<&Allocation> {
         self.stage.allocation()
+    }
+
+    /// Returns the end with which the pod's allocation on its node was booked.
+    pub(crate) fn booked_end(&self) -> Option<End> {
+        self.allocation().map(|allocation| allocation.end)
     }
 
     /// Returns when the next write for the pod may leave.

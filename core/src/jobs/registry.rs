@@ -24,9 +24,8 @@ use crate::jobs::lifecycle::Lifecycle;
 use crate::jobs::member::Member;
 use crate::jobs::order::PodOrder;
 use crate::jobs::releases::Releases;
-use crate::jobs::retained::RetainedSlot;
 use crate::jobs::searches::Searches;
-use crate::jobs::waves::Waves;
+use crate::jobs::waves::{PodsOf, Waves};
 use crate::jobs::wishes::Classes;
 use crate::labelled::Labelled;
 use crate::sound::{Lookup, Sound};
@@ -290,15 +289,12 @@ impl Jobs {
         }
     }
 
-    /// True if each of the pods that are ready has a retained slot of its own.
-    pub(crate) fn have_retained_slots(&self, job: &Job) -> bool {
-        let mut slots: Vec<&RetainedSlot> = job.start.retained.iter().collect();
-        let mut ready =
-            self.remaining(job).into_iter().filter(|member| member.is_ready(names::GATE));
-        ready.all(|member| {
-            let found = slots.iter().position(|slot| slot.is_for(&member.pod));
-            found.map(|at| slots.swap_remove(at)).is_some()
-        })
+    /// Returns those of these pods that are on their nodes, in the order in which they get seats.
+    pub(crate) fn bound_pods_of(&self, (id, uid): &PodsOf) -> Vec<Uid> {
+        let job = self.all.get(id);
+        let live = job.into_iter().flat_map(|job| self.live(job));
+        let bound = live.filter(|member| member.is_bound() && is_made_by(&member.pod, uid));
+        bound.map(|member| member.pod.id.uid.clone()).collect()
     }
 
     /// Returns how many pods of a new start exist and how many are wanted, if some are missing;

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use fluxqueue_api::names;
 
 use crate::jobs::job::{InQueue, Job, Style};
-use crate::jobs::registry::is_made_by;
-use crate::jobs::waves::PodsOf;
 use crate::parts::Slots;
 use crate::sight::PlannedEnd;
 use crate::sound::{Lookup, Sound};
@@ -71,19 +69,14 @@ impl Slots<'_> {
 
     /// Does the same for one pod.
     pub(crate) fn plan_end_by_wish(&mut self, id: JobId, uid: &Uid) -> Sound {
-        let before = self.booked_end(uid);
+        let before = self.jobs.members.known(uid)?.booked_end();
         self.replan_end(uid)?;
-        if let (Some(before), Some(after)) = (before, self.booked_end(uid))
+        if let (Some(before), Some(after)) = (before, self.jobs.members.known(uid)?.booked_end())
             && after.is_later_than(before)
         {
             self.agenda.extended.insert(id);
         }
         Ok(())
-    }
-
-    /// Returns the end with which a pod's allocation on its node was booked.
-    fn booked_end(&self, uid: &Uid) -> Option<End> {
-        Some(self.jobs.members.get(uid)?.allocation()?.end)
     }
 
     /// True if the job has no planned end: a Deployment, ReplicaSet or StatefulSet, or a pod that
@@ -114,14 +107,6 @@ impl Slots<'_> {
         of_makers().or_else(|| self.jobs.controllers.groups.terms(&first.pod)?.queue)
     }
 
-    /// Returns those of these pods that are on their nodes, in the order in which they get seats.
-    fn bound_pods_of(&self, (id, uid): &PodsOf) -> Vec<Uid> {
-        let job = self.jobs.all.get(id);
-        let live = job.into_iter().flat_map(|job| self.jobs.live(job));
-        let bound = live.filter(|member| member.is_bound() && is_made_by(&member.pod, uid));
-        bound.map(|member| member.pod.id.uid.clone()).collect()
-    }
-
     /// Plans the ends of the pods of Jobs with changed waves.
     pub(crate) fn plan_due_waves(&mut self) {
         while let Some((id, uid)) = self.jobs.waves.due.pop_first() {
@@ -135,7 +120,7 @@ impl Slots<'_> {
                 None => self.jobs.waves.ends.remove(&of_it),
             };
             if before != end {
-                for pod in self.bound_pods_of(&of_it) {
+                for pod in self.jobs.bound_pods_of(&of_it) {
                     let done = self.replan_end(&pod);
                     self.agenda.heed(done);
                 }

@@ -95,10 +95,15 @@ impl Slots<'_> {
     /// Withdraws the placement of a gang for which no Binding has left: it waits at its place in
     /// the queue again, whole or not at all. The setback decides about the pause that follows.
     pub(crate) fn withdraw(&mut self, id: JobId, why: &str, setback: Setback) -> Sound {
-        let job = self.jobs.all.known(&id)?;
-        if job.life != Lifecycle::Placed {
+        if self.jobs.all.known(&id)?.life != Lifecycle::Placed {
             return Ok(());
         }
+        self.take_back(id, why, setback)
+    }
+
+    /// Does the same for a gang of which Bindings may have left, and none has taken effect.
+    pub(crate) fn take_back(&mut self, id: JobId, why: &str, setback: Setback) -> Sound {
+        let job = self.jobs.all.known(&id)?;
         for uid in self.jobs.unsent(job) {
             self.unassign(&uid)?;
         }

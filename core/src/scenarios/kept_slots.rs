@@ -1,5 +1,6 @@
 //! The slot of an ended pod: how long it is kept, for which pod, and the gang's status meanwhile.
 
+use super::neighbours::{apart, labels, on, racks};
 use super::*;
 
 fn seconds_go_by(world: &mut World, seconds: i64) {
@@ -68,6 +69,28 @@ fn a_job_that_has_failed_for_good_keeps_no_slot() {
     })));
     world.settle();
     assert!(world.node_of("stranger").is_some());
+}
+
+/// The pods of a gang fail, and a pod comes between that no pod like one of the new ones may be
+/// beside.
+#[test]
+fn new_pods_take_the_slots_that_are_kept_for_them_together_or_not_at_all() {
+    let mut world = racks(&[("a", "r", 5)]);
+    world.submit_gang(2);
+    world.settle();
+    assert_eq!(world.bound(), 2);
+    for name in ["p0", "p1"] {
+        world.change(name, |pod| pod.phase = Phase::Failed);
+    }
+    world.submit(on(apart(pod("theirs", 1), "x", "host"), "a"));
+    world.settle();
+    world.submit(of_job(pod("p2", 2), "j"));
+    world.submit(Pod { labels: labels("x"), ..of_job(pod("p3", 2), "j") });
+    world.settle();
+    assert_eq!((world.node_of("p2"), world.node_of("p3")), (None, None));
+    world.delete("theirs");
+    world.settle();
+    assert_eq!((world.node_of("p2"), world.node_of("p3")), (Some("a"), Some("a")));
 }
 
 /// A gang of pods that an operator makes.

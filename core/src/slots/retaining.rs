@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::jobs::grouping;
+use crate::jobs::job::Job;
 use crate::jobs::member::Member;
-use crate::jobs::registry::is_made_by;
 use crate::jobs::registry::lifetimes::ended_by;
+use crate::jobs::registry::{Jobs, is_made_by};
 use crate::jobs::retained::RetainedSlot;
 use crate::jobs::seats::Seating;
 use crate::parts::Slots;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
+use fluxqueue_api::names;
+use fluxqueue_machine::cluster::Cluster;
 use fluxqueue_machine::fluxion::End;
 use fluxqueue_planner::queue::JobId;
-use fluxqueue_workload::Uid;
+use fluxqueue_workload::{Pod, Uid};
 
 impl Slots<'_> {
     /// Gives back slots that no pod will take: they were retained for too long, or there are more
@@ -87,10 +90,11 @@ impl Slots<'_> {
         let Some(member) = self.jobs.members.get(uid) else { return false };
         let pod = Arc::clone(&member.pod);
         let Some(job) = self.jobs.all.get(&id) else { return false };
-        let found = job.start.retained.iter().position(|slot| {
-            slot.is_for(&pod)
-                && self.planner.cluster.judge_neighbours(slot.allocation.rank, &pod).is_none()
-        });
+        let found = job
+            .start
+            .retained
+            .iter()
+            .position(|slot| may_take(&mut self.planner.cluster, slot, &pod));
         let Some(at) = found else { return false };
         let Some(job) = self.jobs.all.get_mut(&id) else { return false };
         let mut slot = job.start.retained.remove(at);
@@ -115,4 +119,19 @@ impl Slots<'_> {
         self.agenda.heed(assigned);
         true
     }
+}
+
+/// True if each of the pods that are ready has a retained slot of its own.
+pub(super) fn have_retained_slots(jobs: &Jobs, cluster: &mut Cluster, job: &Job) -> bool {
+    let mut slots: Vec<&RetainedSlot> = job.start.retained.iter().collect();
+    let mut ready = jobs.remaining(job).into_iter().filter(|member| member.is_ready(names::GATE));
+    ready.all(|member| {
+        let found = slots.iter().position(|slot| may_take(cluster, slot, &member.pod));
+        found.map(|at| slots.swap_remove(at)).is_some()
+    })
+}
+
+/// True if the pod may have the slot, beside the pods that are on its node by now.
+fn may_take(cluster: &mut Cluster, slot: &RetainedSlot, pod: &Pod) -> bool {
+    slot.is_for(pod) && cluster.judge_neighbours(slot.allocation.rank, pod).is_none()
 }

@@ -5,6 +5,7 @@ use crate::jobs::job::Style;
 use crate::jobs::lifecycle::Lifecycle;
 use crate::jobs::setbacks::{FirstPause, Setback};
 use crate::parts::Slots;
+use crate::slots::retaining::have_retained_slots;
 use crate::sound::{Lookup, Sound};
 use crate::telling::outside::Outside;
 use crate::timers::Timer;
@@ -36,7 +37,7 @@ impl Slots<'_> {
                 .is_short_of(job, self.settings.group_grace_secs, self.clock.now)
                 .is_some();
             let goes_on = if unsent.is_empty() {
-                is_short || self.jobs.have_retained_slots(job)
+                is_short || have_retained_slots(self.jobs, &mut self.planner.cluster, job)
             } else {
                 !is_short || life == Lifecycle::Placed
             };

@@ -102,7 +102,14 @@ impl Refresh<'_> {
         self.binding().look_at_volumes(id)?;
         self.note_devices(id)?;
         let has_ended = self.has_ended(id)?;
-        let wanted = if has_ended { Vec::new() } else { self.wanted_requests(id)? };
+        let may_start = if has_ended { None } else { self.may_start(id)? };
+        let wanted = match may_start {
+            Some(ready) => {
+                let left = self.slots().pass_on_retained(id, ready)?;
+                self.wanted_requests(id, left)?
+            }
+            None => Vec::new(),
+        };
         self.set_requests(id, wanted)?;
         self.telling().look_at_first(id)?;
         self.notice_completeness(id)?;
@@ -151,19 +158,20 @@ impl Refresh<'_> {
 
     // --- the waiting requests ---
 
-    /// Returns the requests that the job should have in the queue, with the pods' order among them.
-    fn wanted_requests(&mut self, id: JobId) -> Sound<Vec<(PendingRequest, Time, u32)>> {
+    /// Returns the pods of the job that are ready to start; `None` if something outside the queue
+    /// keeps them from it, which the job's record states from now on.
+    fn may_start(&mut self, id: JobId) -> Sound<Option<Vec<Uid>>> {
         let job = self.jobs.all.known(&id)?;
         let live = self.jobs.remaining(job);
         if job.suspended.has_stand_ins() && job.life.is_placed() {
             // Its own pods wait for each other.
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let ready = live.iter().filter(|member| member.is_ready(names::GATE) && job.counts(member));
         let ready: Vec<Uid> = ready.map(|member| member.pod.id.uid.clone()).collect();
         if let Some(held) = job.record.overrides.held() {
             self.jobs.block(id, Outside::Held(held));
-            return Ok(Vec::new());
+            return Ok(None);
         }
         if let Some((obstacle, until)) = self.paused(job) {
             // The job comes back behind the jobs that wait now, and delays none of them.
@@ -171,12 +179,12 @@ impl Refresh<'_> {
             let job = self.jobs.all.known_mut(&id)?;
             job.waiting.since = None;
             self.jobs.block(id, obstacle);
-            return Ok(Vec::new());
+            return Ok(None);
         }
         if let Some(shortage) = self.lacks_quota(job) {
             self.queueing().wait_for_quota(id)?;
             self.jobs.block(id, Outside::Quota(shortage));
-            return Ok(Vec::new());
+            return Ok(None);
         }
         // A pod that is deleted before it has a node has no requirements any more, however long its
         // deletion takes.
@@ -187,7 +195,7 @@ impl Refresh<'_> {
             && !job.life.is_placed()
         {
             self.jobs.block(id, Outside::Refused(reason, message));
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let refused = if job.life.is_placed() {
             self.refused_for_group(job, &to_stay)
@@ -196,7 +204,7 @@ impl Refresh<'_> {
         };
         if let Some((reason, message)) = refused {
             self.jobs.block(id, Outside::Refused(reason, message));
-            return Ok(Vec::new());
+            return Ok(None);
         }
         if let Identity::PodGroup(key, uid) = &job.workload.identity
             && self.jobs.controllers.groups.of_job(&job.workload.identity).is_none()
@@ -204,23 +212,49 @@ impl Refresh<'_> {
         {
             let hidden = self.jobs.controllers.groups.hidden.clone();
             self.jobs.block(id, Outside::NoGroup(key.clone(), uid.clone(), hidden));
-            return Ok(Vec::new());
+            return Ok(None);
         }
         if !job.life.is_placed()
             && let Some(obstacle) = self.kept_out_by_queue(job)
         {
             self.jobs.block(id, obstacle);
-            return Ok(Vec::new());
+            return Ok(None);
         }
         if !job.life.is_placed()
             && let Some(obstacle) = self.kept_outside(job)
         {
             self.jobs.block(id, Outside::Queue(obstacle));
-            return Ok(Vec::new());
+            return Ok(None);
         }
+        if let Some((there, size)) = self.lacks_pods(job) {
+            self.jobs.block(id, Outside::Incomplete { there, size, gated: 0 });
+            return Ok(None);
+        }
+        Ok(Some(ready))
+    }
+
+    /// Returns how many pods of a gang exist and how many are wanted, if slots are retained for a
+    /// new start and some of its pods are missing: none of them takes a slot until then.
+    fn lacks_pods(&self, job: &Job) -> Option<(usize, usize)> {
+        let starts_again = job.style == Style::Gang
+            && job.life.is_placed()
+            && !job.start.retained.is_empty()
+            && self.jobs.is_new_start(job);
+        let grace_secs = self.settings.group_grace_secs;
+        starts_again.then(|| self.jobs.is_short_of(job, grace_secs, self.clock.now)).flatten()
+    }
+
+    /// Returns the requests that the job should have in the queue for pods that are ready, with the
+    /// pods' order among them.
+    fn wanted_requests(
+        &mut self,
+        id: JobId,
+        ready: Vec<Uid>,
+    ) -> Sound<Vec<(PendingRequest, Time, u32)>> {
+        let job = self.jobs.all.known(&id)?;
         match job.style {
             Style::Gang if !job.life.is_placed() => self.wanted_start(id, ready),
-            Style::Gang => self.wanted_joiners(id, ready),
+            Style::Gang => self.wanted_joiners(id, &ready),
             Style::Lone | Style::Elastic => self.wanted_singles(id, &ready),
         }
     }
@@ -286,31 +320,15 @@ impl Refresh<'_> {
         Ok(())
     }
 
-    /// Returns the requests of a running gang: its new pods take retained slots at once, or queue
-    /// at the job's place.
+    /// Returns the requests of the pods that join a gang, which queue at the job's place.
     fn wanted_joiners(
         &mut self,
         id: JobId,
-        ready: Vec<Uid>,
+        ready: &[Uid],
     ) -> Sound<Vec<(PendingRequest, Time, u32)>> {
         let (mut pending, now) = (Vec::new(), self.clock.wall_now());
-        let job = self
-            .jobs
-            .all
-            .get(&id)
-            .filter(|job| !job.start.retained.is_empty() && self.jobs.is_new_start(job));
-        let short = job.and_then(|job| {
-            self.jobs.is_short_of(job, self.settings.group_grace_secs, self.clock.now)
-        });
-        if let Some((there, size)) = short {
-            self.jobs.block(id, Outside::Incomplete { there, size, gated: 0 });
-            return Ok(pending);
-        }
-        let job = self.jobs.all.known_mut(&id)?;
-        job.may_queue();
-        let left: Vec<Uid> =
-            ready.into_iter().filter(|uid| !self.slots().take_retained(id, uid)).collect();
-        for (index, uid) in self.slots().without_followers(id, &left)?.into_iter().enumerate() {
+        self.jobs.all.known_mut(&id)?.may_queue();
+        for (index, uid) in self.slots().without_followers(id, ready)?.into_iter().enumerate() {
             let job = self.jobs.all.known_mut(&id)?;
             let at = *job.waiting.since.get_or_insert(now);
             pending.push((

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::jobs::grouping;
-use crate::jobs::job::Job;
+use crate::jobs::job::{Job, Style};
 use crate::jobs::member::Member;
 use crate::jobs::registry::lifetimes::ended_by;
 use crate::jobs::registry::{Jobs, is_made_by};
@@ -85,8 +85,18 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// Gives a new pod the slot that was retained for it, without queueing. True if there is one.
-    pub(crate) fn take_retained(&mut self, id: JobId, uid: &Uid) -> bool {
+    /// Gives new pods of a gang the slots that are retained for them, without queueing. Returns the
+    /// pods that are left.
+    pub(crate) fn pass_on_retained(&mut self, id: JobId, ready: Vec<Uid>) -> Sound<Vec<Uid>> {
+        let job = self.jobs.all.known(&id)?;
+        if job.style != Style::Gang || !job.life.is_placed() {
+            return Ok(ready);
+        }
+        Ok(ready.into_iter().filter(|uid| !self.take_retained(id, uid)).collect())
+    }
+
+    /// Gives a new pod the slot that was retained for it. True if there is one.
+    fn take_retained(&mut self, id: JobId, uid: &Uid) -> bool {
         let Some(member) = self.jobs.members.get(uid) else { return false };
         let pod = Arc::clone(&member.pod);
         let Some(job) = self.jobs.all.get(&id) else { return false };

@@ -95,8 +95,8 @@ impl Refresh<'_> {
         self.notices().warn_of_unknown_class(id)?;
         self.slots().trim_retained(id)?;
         self.obey_hold(id)?;
-        self.outgrow_start(id)?;
         self.slots().forget_empty_start(id)?;
+        self.outgrow_start(id)?;
         self.stand_ins().look_at_stand_ins(id)?;
         self.seat_externally_bound(id)?;
         self.binding().look_at_volumes(id)?;

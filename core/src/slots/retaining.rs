@@ -62,14 +62,13 @@ impl Slots<'_> {
                 _ => surplus.push(slot.allocation),
             }
         }
+        let until = job.start.retained.iter().map(|slot| slot.until).min();
         self.free_allocations(surplus);
-        if let Some(next) = self
-            .jobs
-            .all
-            .get(&id)
-            .and_then(|job| job.start.retained.iter().map(|slot| slot.until).min())
-        {
-            self.agenda.timers.wake(Timer::Job(id), next);
+        match until {
+            Some(until) => self.agenda.timers.wake(Timer::Job(id), until),
+            None => {
+                self.jobs.retaining.remove(&id);
+            }
         }
         Ok(())
     }

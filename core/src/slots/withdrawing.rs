@@ -56,8 +56,6 @@ impl Slots<'_> {
             for uid in unsent {
                 self.agenda.outbox.add(self.jobs, &uid);
             }
-            // Its PodGroup may ask for more by now.
-            self.agenda.touched.insert(id);
         } else if life != Lifecycle::Placed {
             // These pods were to join pods that have gone since: they start with the pods that are
             // to come.

@@ -27,7 +27,6 @@ impl Recording<'_> {
     /// Cleans up after a job that has ended: its FluxJob is removed when its time is over, and the
     /// job is forgotten with its last pod.
     pub(crate) fn finalize(&mut self, id: JobId) -> Sound {
-        self.agenda.dirty.insert(id);
         let job = self.jobs.all.known(&id)?;
         let due = self.kept_until(job);
         // A group of bare pods has no owner that takes its FluxJob along; and the pods that waited

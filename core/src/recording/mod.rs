@@ -392,7 +392,7 @@ impl Recording<'_> {
             self.agenda.timers.wake(Timer::Job(id), retry_at);
         }
         if finished {
-            self.agenda.touched.insert(id);
+            self.finalize(id)?;
         }
         Ok(())
     }

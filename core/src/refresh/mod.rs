@@ -81,6 +81,7 @@ impl Refresh<'_> {
     fn refresh(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
         if job.is_finished() {
+            self.agenda.dirty.insert(id);
             return self.recording().finalize(id);
         }
         if self.part_from_ended(id)? {
@@ -123,10 +124,10 @@ impl Refresh<'_> {
         self.stand_ins().report_unreleased(id)?;
         self.queueing().count_in_queue(id)?;
         self.queueing().count_running(id)?;
-        if self.jobs.all.known(&id)?.is_finished() {
-            return self.recording().finalize(id);
-        }
         self.agenda.dirty.insert(id);
+        if self.jobs.all.known(&id)?.is_finished() {
+            self.recording().finalize(id)?;
+        }
         Ok(())
     }
 

@@ -88,8 +88,7 @@ impl Binding<'_> {
         let mut later = false;
         for uid in &pods {
             let member = self.jobs.members.known(uid)?;
-            if member.retry_at > self.clock.now {
-                let at = member.retry_at;
+            if let Some(at) = member.held_until(self.clock.now) {
                 self.agenda.timers.wake(Timer::Pod(uid.clone()), at);
                 later = true;
             } else if member.stage.is_ungating() {

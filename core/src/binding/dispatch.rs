@@ -112,14 +112,7 @@ impl Binding<'_> {
             // The gang was placed again since, and has a turn of its own.
             return Ok(());
         }
-        if member.leaves_from() > self.clock.now {
-            let at = member.leaves_from();
-            self.agenda.timers.wake(Timer::Pod(uid), at);
-            return Ok(());
-        }
-        if member.group_has_changed && member.is_in_doubt(self.clock.now) {
-            // The pod is on its node already, or its group, as that is now, decides on its start.
-            let at = member.doubt_until;
+        if let Some(at) = member.held_until(self.clock.now) {
             self.agenda.timers.wake(Timer::Pod(uid), at);
             return Ok(());
         }

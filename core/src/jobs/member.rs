@@ -129,9 +129,13 @@ impl Member {
         self.allocation().map(|allocation| allocation.end)
     }
 
-    /// Returns when the next write for the pod may leave.
-    pub(crate) fn leaves_from(&self) -> Time {
-        self.retry_at.max(self.setbacks.leaves_from())
+    /// Returns the time before which no write for the pod may leave, if that is to come.
+    pub(crate) fn held_until(&self, now: Time) -> Option<Time> {
+        let paused = self.retry_at.max(self.setbacks.leaves_from());
+        // The pod is on its node already, or its group, as that is now, decides on its start.
+        let is_unsettled = self.group_has_changed && self.is_in_doubt(now);
+        let until = if is_unsettled { paused.max(self.doubt_until) } else { paused };
+        (until > now).then_some(until)
     }
 
     /// True if the pod is being deleted and has no node: it never will have one.

@@ -25,6 +25,7 @@ use crate::jobs::member::Member;
 use crate::jobs::order::PodOrder;
 use crate::jobs::releases::Releases;
 use crate::jobs::searches::Searches;
+use crate::jobs::setbacks::Setbacks;
 use crate::jobs::waves::{PodsOf, Waves};
 use crate::jobs::wishes::Classes;
 use crate::labelled::Labelled;
@@ -316,12 +317,13 @@ impl Jobs {
     }
 
     /// Forgets the start of a gang, which starts again. Pods of its earlier start that still stop
-    /// have no seats any more.
+    /// have no seats any more, and the pauses of its pods are over: those of the gang count.
     pub(crate) fn forget_start(&mut self, id: JobId) -> Sound {
         let job = self.all.known_mut(&id)?;
         for uid in job.pods.live.values() {
             if let Some(member) = self.members.get_mut(uid) {
                 member.seat = None;
+                member.setbacks = Setbacks::default();
             }
         }
         job.forget_start();

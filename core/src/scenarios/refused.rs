@@ -143,6 +143,26 @@ fn a_gang_of_which_one_is_bound_keeps_the_seats_of_the_others_for_a_minute() {
     assert_eq!(world.node_of("p1"), Some("a"));
 }
 
+/// The Bindings of a pod were refused while its gang ran; then it starts again with others.
+#[test]
+fn a_gang_that_starts_again_is_not_parted_by_the_pause_of_one_of_its_pods() {
+    let mut world = World::new(&[("a", 4)]);
+    world.submit_gang(2);
+    let second = |action: &Action| refused_bindings(action).filter(|_| names_pod(action, "p1"));
+    seconds_go_by_but(&mut world, 50, second);
+    assert_eq!((world.node_of("p0"), world.node_of("p1")), (Some("a"), None));
+    world.change("p0", |pod| pod.phase = Phase::Failed);
+    world.submit(of_job(pod("p2", 2), "j"));
+    let mut bound = Vec::new();
+    for _ in 0..400 {
+        world.settle();
+        bound.push([world.node_of("p1").is_some(), world.node_of("p2").is_some()]);
+        world.pass_seconds(1);
+    }
+    assert!(bound.iter().all(|[a, b]| a == b), "one was bound long before the other: {bound:?}");
+    assert_eq!(bound.last(), Some(&[true, true]));
+}
+
 fn names_pod(action: &Action, name: &str) -> bool {
     matches!(&action.kind, ActionKind::Bind { pod, .. } if &*pod.key.name == name)
 }

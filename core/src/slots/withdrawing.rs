@@ -3,7 +3,7 @@
 
 use crate::jobs::job::Style;
 use crate::jobs::lifecycle::Lifecycle;
-use crate::jobs::setbacks::{FirstPause, Setback};
+use crate::jobs::setbacks::{FirstPause, Setback, Setbacks};
 use crate::parts::Slots;
 use crate::slots::retaining::have_retained_slots;
 use crate::sound::{Lookup, Sound};
@@ -27,11 +27,12 @@ impl Slots<'_> {
         if job.style != Style::Gang || !job.life.is_placed() || !self.jobs.is_new_start(job) {
             return Ok(());
         }
-        let (unsent, life, has_started) = (self.jobs.unsent(job), job.life, job.start.at.is_some());
+        let (unsent, life) = (self.jobs.unsent(job), job.life);
+        let mut begins_again = matches!(life, Lifecycle::Starting { .. }) && job.start.at.is_none();
         if !job.start.retained.is_empty() {
             // The pods start in the slots that are retained for them, if each has one and all pods
             // exist; else they start where there is room for all. Pods with slots do not begin
-            // without a pod that is yet to replace one that has ended.
+            // without a pod that is yet to replace one that has ended, but together with it.
             let is_short = self
                 .jobs
                 .is_short_of(job, self.settings.group_grace_secs, self.clock.now)
@@ -41,19 +42,23 @@ impl Slots<'_> {
             } else {
                 !is_short || life == Lifecycle::Placed
             };
-            if goes_on {
+            if goes_on && (unsent.is_empty() || life == Lifecycle::Placed) {
                 return Ok(());
             }
-            self.free_retained(id);
+            begins_again |= goes_on;
+            if !goes_on {
+                self.free_retained(id);
+            }
         }
         if unsent.is_empty() {
             self.jobs.forget_start(id)?;
-        } else if matches!(life, Lifecycle::Starting { .. }) && !has_started {
+        } else if begins_again {
             // The pods that were sent are gone: whether the others may begin without them is
             // checked again.
-            let job = self.jobs.all.known_mut(&id)?;
-            job.life = Lifecycle::Placed;
+            self.jobs.all.known_mut(&id)?.life = Lifecycle::Placed;
             for uid in unsent {
+                // The pause is the gang's.
+                self.jobs.members.known_mut(&uid)?.setbacks = Setbacks::default();
                 self.agenda.outbox.add(self.jobs, &uid);
             }
         } else if life != Lifecycle::Placed {

@@ -1,7 +1,8 @@
 //! The state machine: (state, event, now) -> actions. No clock, no network, no randomness.
 //!
-//! [`Core::handle`] takes up events; [`Core::step`] decides what follows from them. Between the two
-//! nothing is decided, so a burst of events costs one pass. The modules:
+//! [`Core::handle`] takes up events: it counts pods where they are, and takes back the slots that
+//! have become void. [`Core::step`] decides what starts, so a burst of events costs one pass. The
+//! modules:
 //!
 //! Entrance and exit: `event`, `action`, `settings`; `in_flight` has the writes without an answer.
 //!
@@ -10,7 +11,8 @@
 //! - `jobs`: jobs and their pods, with all that can be said from these alone; `labelled` finds jobs
 //!   that wait by the labels of their pods
 //! - `records`: FluxJobs as last seen, and the promises in them
-//! - `occupancy`: pods of other schedulers, pods by node, and nodes in doubt
+//! - `occupancy`: pods of other schedulers, pods by node, and nodes in doubt; `taken`, the
+//!   allocations of these pods and of jobs
 //! - `agenda`: the work to be done next; `timers`, when; `outbox`, the Bindings that may leave;
 //!   `sound`, how work on a job or pod ended
 //!
@@ -27,8 +29,8 @@
 //! - `stand_ins`: places for the pods of suspended Jobs
 //! - `recovery`: the same jobs again after a restart
 //! - `recording`: FluxJobs written and read
-//! - `nodes`: nodes as they come, change and go
 //! - `refresh`: a look at each job that has changed
+//! - `nodes`: nodes as they come, change and go
 //! - `lookahead`: the expected starts of waiting requests
 //!
 //! The cycle (`cycle`): the core itself, where it sees all of its parts. `asking` has the requests
@@ -73,6 +75,7 @@ mod sight;
 mod slots;
 mod sound;
 mod stand_ins;
+mod taken;
 mod telling;
 mod timers;
 

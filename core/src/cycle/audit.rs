@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use crate::cycle::Core;
 use crate::cycle::walks::Seen;
-use crate::jobs::member::Member;
 use crate::jobs::registry::Jobs;
 use crate::jobs::stage::Stage;
 use crate::occupancy::Occupancy;
+use crate::taken;
 use crate::timers::Timer;
 use fluxqueue_machine::rules;
 use fluxqueue_workload::{NodeName, Pod, Shape};
@@ -130,23 +130,11 @@ impl Core {
     fn rebuild_graph(&mut self) {
         match self.settings.graph(self.walks.audit.library) {
             Ok(graph) => {
-                let mut members: Vec<&mut Member> = self.jobs.members.values_mut().collect();
-                members.sort_unstable_by(|a, b| a.pod.id.uid.cmp(&b.pod.id.uid));
-                let of_members =
-                    members.into_iter().filter_map(|member| member.stage.allocation_mut());
-                let of_others = self
-                    .occupancy
-                    .foreign
-                    .values_mut()
-                    .filter_map(|foreign| foreign.allocation.as_mut());
-                let retained = self.jobs.all.values_mut().flat_map(|job| {
-                    job.start.retained.iter_mut().map(|retained| &mut retained.allocation)
-                });
                 self.planner.ledger.rebuild(
                     graph,
                     self.clock.now,
                     &mut self.planner.cluster,
-                    of_members.chain(of_others).chain(retained),
+                    taken::each_mut(&mut self.jobs, &mut self.occupancy),
                 );
                 self.planner.promises.unbook_all();
                 self.agenda.queue_changed = true;

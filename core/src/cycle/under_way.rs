@@ -18,6 +18,7 @@ use crate::event::Event;
 use crate::jobs::registry::Jobs;
 use crate::occupancy::Occupancy;
 use crate::settings::CoreSettings;
+use crate::taken;
 use fluxqueue_machine::cluster::volumes;
 use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_machine::ledger::Allocations;
@@ -183,13 +184,8 @@ fn may_be_fuller(jobs: &Jobs, occupancy: &Occupancy, event: &Event) -> Option<No
         _ => return None,
     };
     let node = pod.node.as_ref().or(pod.nominated.as_ref())?;
-    let uid = &pod.id.uid;
-    let member = jobs.members.get(uid).map(|member| (&member.pod, member.allocation()));
-    let foreign =
-        || occupancy.foreign.get(uid).map(|foreign| (&foreign.pod, foreign.allocation.as_ref()));
-    let is_counted = member.or_else(foreign).is_some_and(|(known, allocation)| {
-        known.shape == pod.shape && allocation.is_some_and(|allocation| allocation.node == *node)
-    });
+    let is_counted = taken::by(jobs, occupancy, &pod.id.uid)
+        .is_some_and(|known| known.pod.shape == pod.shape && known.allocation.node == *node);
     (!is_counted).then(|| node.clone())
 }
 

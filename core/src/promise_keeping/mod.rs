@@ -17,6 +17,7 @@ use crate::records::stored::Stored;
 use crate::records::times::time_of;
 use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
+use crate::taken;
 use crate::telling::blockers::Blockers;
 use crate::telling::delay::DelayedBy;
 use crate::telling::readers::Named;
@@ -299,13 +300,12 @@ impl PromiseKeeping<'_> {
 
     /// Finds a job, or a pod of another scheduler, on any node that has outlived its planned end.
     fn late_anywhere(&self) -> Option<Named> {
-        let is_late =
-            |taken: Option<&Allocation>| taken.is_some_and(|allocation| self.is_late(allocation));
-        let foreign =
-            self.occupancy.foreign.values().find(|foreign| is_late(foreign.allocation.as_ref()));
-        let member = || self.jobs.members.values().find(|member| is_late(member.allocation()));
-        let job = || Some(Named::Job(self.jobs.all.get(&member()?.job)?.key.clone()));
-        foreign.map(|foreign| Named::Pod(foreign.pod.id.key.clone())).or_else(job)
+        let late = taken::by_pods(self.jobs, self.occupancy)
+            .find(|taken| self.is_late(taken.allocation))?;
+        Some(match late.job {
+            Some(job) => Named::Job(self.jobs.all.get(&job)?.key.clone()),
+            None => Named::Pod(late.pod.id.key.clone()),
+        })
     }
 
     /// Finds a job that counts against the limits of a queue and has outlived its planned end.
@@ -319,14 +319,8 @@ impl PromiseKeeping<'_> {
 
     /// Marks a pod as overdue if it has outlived its planned end: its end is unknown from now on.
     pub(crate) fn note_overdue(&mut self, uid: &Uid) {
-        let allocation = match (self.occupancy.foreign.get_mut(uid), self.jobs.members.get_mut(uid))
-        {
-            (Some(foreign), _) => foreign.allocation.as_mut(),
-            (None, Some(member)) => member.stage.allocation_mut(),
-            (None, None) => None,
-        };
         // Its end may have changed since, or it may have gone.
-        if let Some(allocation) = allocation
+        if let Some(allocation) = taken::by_mut(self.jobs, self.occupancy, uid)
             && let End::At(end) = allocation.end
         {
             if overdue_from(end) <= self.clock.now {

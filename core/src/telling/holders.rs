@@ -2,6 +2,8 @@
 
 use crate::jobs::registry::Jobs;
 use crate::occupancy::Occupancy;
+use crate::taken;
+use crate::taken::Taken;
 use crate::telling::readers::Named;
 use fluxqueue_machine::fluxion::{End, Rank, RankSet};
 use fluxqueue_machine::ledger::Allocation;
@@ -67,21 +69,11 @@ impl<'a> Holders<'a> {
     }
 
     fn holder(self, uid: &Uid) -> Option<Holder<'a>> {
-        if let Some(foreign) = self.occupancy.foreign.get(uid) {
-            return Some(Holder {
-                job: None,
-                key: &foreign.pod.id.key,
-                pod: &foreign.pod,
-                allocation: foreign.allocation.as_ref()?,
-            });
-        }
-        let member = self.jobs.members.get(uid)?;
-        let job = self.jobs.all.get(&member.job)?;
-        Some(Holder {
-            job: Some(job.id),
-            key: &job.key,
-            pod: &member.pod,
-            allocation: member.allocation()?,
-        })
+        let Taken { job, pod, allocation } = taken::by(self.jobs, self.occupancy, uid)?;
+        let key = match job {
+            Some(job) => &self.jobs.all.get(&job)?.key,
+            None => &pod.id.key,
+        };
+        Some(Holder { job, key, pod, allocation })
     }
 }

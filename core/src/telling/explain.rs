@@ -155,11 +155,7 @@ impl Telling<'_> {
         let Reported { head, blockers, .. } = &*reported;
         let id = pending.job();
         let behind_head = is_behind_head(attempt, pending, head);
-        let estimate = match attempt.outcome {
-            Outcome::Waits { at, .. } if !behind_head => at,
-            Outcome::AtLimit(ref limit) if !behind_head => limit.at.map(Time::from_seconds),
-            _ => None,
-        };
+        let estimate = if behind_head { None } else { attempt.outcome.starts_at() };
         let key = self.jobs.all.get(&id).map(|job| &job.key);
         let reader = self.settings.reader(key.map_or("", |key| &key.namespace));
         let behind = behind_head.then(|| Blockers::from(self.queued_behind(head.job())));
@@ -350,7 +346,13 @@ impl Telling<'_> {
                     is_in_the_way,
                 ));
             }
-            _ => {}
+            Outcome::AtLimit(_)
+            | Outcome::Behind { .. }
+            | Outcome::PassedOver
+            | Outcome::NodesAway
+            | Outcome::NoNodes
+            | Outcome::Never
+            | Outcome::NotFound => {}
         }
         let list = std::iter::once(first).chain(others).take(BLOCKERS_MAX).collect();
         Blockers::in_order(list).expect("there is a first one")

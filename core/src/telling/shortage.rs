@@ -172,7 +172,13 @@ fn finding(attempt: &Attempt) -> Option<Finding> {
         Outcome::Scattered { .. } => Some(Finding::NotTogether { ask_about_pods }),
         Outcome::PassedOver => Some(Finding::WorkWithoutEnd),
         Outcome::NotFound => Some(Finding::NotFound { ask_about_pods }),
-        _ => None,
+        Outcome::Waits { .. }
+        | Outcome::KeptAway { .. }
+        | Outcome::Behind { .. }
+        | Outcome::NodesAway
+        | Outcome::NoNodes
+        | Outcome::Never
+        | Outcome::AtLimit(_) => None,
     }
 }
 
@@ -182,7 +188,12 @@ fn reason_of(outcome: &Outcome) -> BlockedReason {
     match outcome {
         Outcome::Never | Outcome::NoNodes => BlockedReason::Unsatisfiable,
         Outcome::NodesAway | Outcome::KeptAway { .. } => BlockedReason::NoMatchingNodes,
-        _ => BlockedReason::InsufficientResources,
+        Outcome::Waits { .. }
+        | Outcome::Scattered { .. }
+        | Outcome::Behind { .. }
+        | Outcome::PassedOver
+        | Outcome::NotFound
+        | Outcome::AtLimit(_) => BlockedReason::InsufficientResources,
     }
 }
 

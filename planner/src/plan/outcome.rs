@@ -53,6 +53,22 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Returns the instant at which the request could start, if that is known.
+    pub fn starts_at(&self) -> Option<Time> {
+        match self {
+            Outcome::Waits { at, .. } => *at,
+            Outcome::AtLimit(limit) => limit.at.map(Time::from_seconds),
+            Outcome::KeptAway { .. }
+            | Outcome::Scattered { .. }
+            | Outcome::Behind { .. }
+            | Outcome::PassedOver
+            | Outcome::NodesAway
+            | Outcome::NoNodes
+            | Outcome::Never
+            | Outcome::NotFound => None,
+        }
+    }
+
     /// Returns the nodes that it holds, if it holds any.
     pub(super) fn held(&self) -> Option<&Arc<RankSet>> {
         match self {

@@ -60,7 +60,10 @@ impl Core {
         let classes: Vec<ClassId> =
             self.planner.queue.classes_after(self.walks.review.last).take(AT_ONCE).collect();
         for class in &classes {
-            if let Some(attempt) = self.planner.queue.last_attempt_mut(*class) {
+            // A search that gave up is repeated after a change alone.
+            if let Some(attempt) =
+                self.planner.queue.last_attempt_mut(*class).filter(|known| known.steps_in_vain == 0)
+            {
                 attempt.is_in_doubt = true;
             }
         }

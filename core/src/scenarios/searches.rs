@@ -77,6 +77,17 @@ fn the_pauses_of_a_namespace_add_up_and_end() {
 }
 
 #[test]
+fn a_search_that_gave_up_is_not_repeated_while_nothing_changes() {
+    let mut world = world(crate::QueuePolicy::Fcfs);
+    gang_comes(&mut world, "g", "ns");
+    for _ in 0..600 {
+        world.pass_seconds(1);
+        world.settle();
+    }
+    assert_eq!((gave_up(&world), world.node_of("g-0")), (1, None));
+}
+
+#[test]
 fn a_search_that_gave_up_is_repeated_after_a_pause_and_a_change() {
     let mut world = world(crate::QueuePolicy::Fcfs);
     gang_comes(&mut world, "g", "ns");

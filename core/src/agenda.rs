@@ -31,7 +31,8 @@ const OVERDUE_SECONDS: u64 = 1;
 const CONTRADICTIONS_MAX: usize = 64;
 
 /// The work to be done next: looks at jobs, writes, Bindings, and a walk over the queue. Every part
-/// of the core adds to it; the cycle alone takes from it.
+/// of the core adds to it. Refresh takes the jobs that were touched, recording takes those that are
+/// dirty, binding takes the outbox, and the cycle takes everything else.
 #[derive(Default)]
 pub(crate) struct Agenda {
     /// The jobs to be looked at before the next walk.

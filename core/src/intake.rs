@@ -1,7 +1,4 @@
-//! Events into state: nodes, pods, their controllers.
-//!
-//! Nothing is decided here; what may matter is marked (`touched`, `queue_changed`, the ledger's
-//! changes).
+//! The first lists, and pods of ours that have no job yet.
 
 use crate::jobs::awaiting_owner::AwaitingOwner;
 use crate::jobs::unsorted::Unsorted;

@@ -105,7 +105,7 @@ impl Core {
         })
     }
 
-    /// Takes up an event. Decides nothing.
+    /// Takes up an event. It may take slots back; only [`Core::step`] gives new ones.
     pub fn handle(&mut self, event: Event, now: Time) {
         self.advance(now);
         if let Some(event) = self.keep_for_later(event) {

@@ -107,7 +107,8 @@ impl RecordOrder<'_> {
         self.agenda.timers.wake(Timer::Job(on), until);
     }
 
-    /// Releases the pods of an acknowledged placement.
+    /// Gives the job's pods with slots their turns in the outbox: their placement is acknowledged,
+    /// or a pause of the job is over.
     pub(crate) fn release(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.current(&id)?;
         for member in self.jobs.live_members(job) {

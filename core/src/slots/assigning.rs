@@ -77,7 +77,8 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// Takes the allocation from a pod that Fluxqueue schedules.
+    /// Takes the allocation from a pod that Fluxqueue schedules: the pod waits then, or is on its
+    /// node without an allocation.
     pub(crate) fn take_allocation(&mut self, uid: &Uid) -> Option<Allocation> {
         let allocation = self.jobs.members.get_mut(uid)?.stage.take_allocation()?;
         self.occupancy.by_node.unsend(&allocation.node, uid);

@@ -40,7 +40,8 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// Returns the allocation of a pod that is on a node, or was nominated to one by others.
+    /// Charges a pod that is on a node, or was nominated to one by others, and frees the allocation
+    /// that it had elsewhere. Returns the allocation in its place.
     ///
     /// A nominated pod counts with any priority. kube-scheduler gives room that is kept for a pod
     /// of lower priority away, and can, since it decides about that pod again. Here the other

@@ -340,7 +340,8 @@ fn is_scheduled(status: &FluxJobStatus) -> bool {
 }
 
 impl Slots<'_> {
-    /// Gives a pod that another scheduler has bound the seat on its node.
+    /// Gives a pod the seat on the node to which it was bound, by another scheduler or before a
+    /// restart.
     pub(crate) fn seat_bound(
         &mut self,
         id: JobId,

@@ -58,12 +58,9 @@ impl Members<'_> {
                 self.intake.awaiting_owner.insert(AwaitingPod { pod: Arc::clone(&pod), until });
             self.agenda.timers.wake(Timer::AwaitingPod(uid.clone()), until);
             // A pod on a node takes room there even while its job is not known.
-            let planned = self.sight().pod_end(&pod);
-            let tenancy = self.sight().tenancy_of_others(&pod);
-            let allocation = self.slots().allocation_in_place(&pod, None, planned, tenancy);
-            self.agenda.watch_end_of(&uid, allocation.as_ref());
-            self.occupancy.foreign.insert(uid, Foreign { pod, allocation, reported: true });
-            return Ok(());
+            let foreign = Foreign { pod, allocation: None, reported: true };
+            self.occupancy.foreign.insert(uid.clone(), foreign);
+            return self.slots().settle(&uid);
         };
         self.intake.awaiting_owner.remove(&pod.id.uid);
         let id = self.job_of(&pod, &belonging);

@@ -50,7 +50,7 @@ impl Members<'_> {
     pub(crate) fn pod(&mut self, pod: Arc<Pod>) -> Sound {
         let ours = self.settings.scheduler_names.contains(&pod.scheduler);
         if !ours {
-            self.foreign_pod(pod);
+            self.foreign_pod(pod)?;
             return Ok(());
         }
         let pod = self.sight().refused_by_machine(pod);
@@ -91,19 +91,20 @@ impl Members<'_> {
         Ok(())
     }
 
-    fn foreign_pod(&mut self, pod: Arc<Pod>) {
+    fn foreign_pod(&mut self, pod: Arc<Pod>) -> Sound {
         let uid = pod.id.uid.clone();
         let gated = pod.gates.iter().any(|gate| **gate == *names::GATE);
         let known = self.occupancy.foreign.get_mut(&uid);
         let reported = known.as_ref().is_some_and(|known| known.reported);
-        let (old, old_allocation) = match known {
+        let old = match known {
             Some(known) => {
-                (Some(std::mem::replace(&mut known.pod, Arc::clone(&pod))), known.allocation.take())
+                known.reported |= gated;
+                Some(std::mem::replace(&mut known.pod, Arc::clone(&pod)))
             }
             None => {
                 let foreign = Foreign { pod: Arc::clone(&pod), allocation: None, reported: gated };
                 self.occupancy.foreign.insert(uid.clone(), foreign);
-                (None, None)
+                None
             }
         };
         let has_begun = old.as_ref().is_some_and(|old| old.started != pod.started);
@@ -111,14 +112,7 @@ impl Members<'_> {
             self.occupancy.by_node.unlist(&old);
         }
         self.occupancy.by_node.list(&pod);
-        let planned = self.sight().pod_end(&pod);
-        let tenancy = self.sight().tenancy_of_others(&pod);
-        let allocation = self.slots().allocation_in_place(&pod, old_allocation, planned, tenancy);
-        self.agenda.watch_end_of(&uid, allocation.as_ref());
-        if let Some(foreign) = self.occupancy.foreign.get_mut(&uid) {
-            foreign.allocation = allocation;
-            foreign.reported |= gated;
-        }
+        self.slots().settle(&uid)?;
         self.slots().note_volumes(&uid);
         if has_begun {
             self.slots().replan_foreign_end(&uid);
@@ -145,6 +139,7 @@ impl Members<'_> {
                 &reporter,
             );
         }
+        Ok(())
     }
 
     fn served_names(&self) -> String {

@@ -1,10 +1,12 @@
 //! Pods on the nodes besides the slots of jobs, and knowledge about nodes besides their objects.
 
+pub(crate) mod suspects;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::binding::suspects::Suspects;
 use crate::jobs::by_node::ByNode;
+use crate::occupancy::suspects::Suspects;
 use fluxqueue_machine::ledger::Allocation;
 use fluxqueue_workload::{Pod, Uid};
 

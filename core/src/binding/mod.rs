@@ -6,7 +6,6 @@ pub(crate) mod mounting;
 pub(crate) mod nominating;
 pub(crate) mod refused;
 pub(crate) mod releasing;
-pub(crate) mod suspects;
 
 use crate::agenda::Agenda;
 use crate::intake::Intake;

@@ -8,7 +8,6 @@ use crate::jobs::expected::Expected;
 use crate::jobs::registry::Jobs;
 use crate::lookahead::Lookahead;
 use crate::lookahead::estimates::has_moved;
-use crate::records::record;
 use crate::timers::{AGAIN_MILLIS, Timer};
 use fluxqueue_planner::queue::{JobId, PendingRequest};
 
@@ -69,7 +68,7 @@ impl Estimating<'_> {
         let wanted =
             std::mem::replace(&mut status.estimated_start, written.estimated_start.clone());
         let said = std::mem::replace(&mut status.start_estimates, written.start_estimates.clone());
-        let says_more = !record::same(written, &status);
+        let says_more = *written != status;
         if says_more || self.lookahead.estimates.may_write(self.clock.now) {
             (status.estimated_start, status.start_estimates) = (wanted, said);
         } else {

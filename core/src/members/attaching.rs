@@ -18,8 +18,7 @@ use crate::jobs::stage::Stage;
 use crate::jobs::suspended::Suspended;
 use crate::occupancy::Foreign;
 use crate::parts::Members;
-use crate::records::stored::Record;
-use crate::records::times::time_of;
+use crate::records::stored::{Record, completion_of};
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
 use fluxqueue_machine::defect::OrDefect;
@@ -348,9 +347,4 @@ impl Members<'_> {
         let now = now.or_else(|| self.belonging(&member.pod, is_orphan));
         Ok(now.as_ref().map(|belonging| &belonging.identity) != identity)
     }
-}
-
-/// Returns when the job of this FluxJob ended, by the API server's clock.
-pub(crate) fn completion_of(object: &FluxJob) -> Option<Time> {
-    object.status.as_ref()?.completion_time.as_ref().map(time_of)
 }

@@ -6,9 +6,8 @@ use fluxqueue_api::{FluxJob, names};
 
 use crate::jobs::grouping;
 use crate::jobs::grouping::Belonging;
-use crate::members::attaching::completion_of;
 use crate::parts::Members;
-use crate::recording::UNSEEN_MILLIS;
+use crate::records::stored::{UNSEEN_MILLIS, completion_of};
 use crate::sound::Sound;
 use crate::timers::Timer;
 use fluxqueue_workload::{ObjectKey, ObjectRef};

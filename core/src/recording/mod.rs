@@ -23,7 +23,7 @@ use crate::jobs::stage::Stage;
 use crate::lookahead::Lookahead;
 use crate::occupancy::Occupancy;
 use crate::records::on_record::Owed;
-use crate::records::stored::{Reduction, StatusWrite, Stored};
+use crate::records::stored::{Reduction, StatusWrite, Stored, UNSEEN_MILLIS};
 use crate::records::{Records, record};
 use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
@@ -57,10 +57,6 @@ const SETTLING_MILLIS: i64 = 2_000;
 /// How long, in milliseconds, a lone pod waits before it is on record, unless all lone pods are. In
 /// a shorter time no user asks why the pod waits.
 const LONE_POD_WAIT_MILLIS: i64 = 1_000;
-
-/// How long, in milliseconds, an object that exists by the API server's answer may take to show up
-/// in the watch.
-pub(crate) const UNSEEN_MILLIS: i64 = 5_000;
 
 impl Recording<'_> {
     // --- writing ---
@@ -246,7 +242,7 @@ impl Recording<'_> {
         let status = Arc::new(status);
         let job = self.jobs.all.known(&id)?;
         let version = job.start.seats.version();
-        if job.status_on_record().is_some_and(|written| record::same(written, &status)) {
+        if job.status_on_record().is_some_and(|written| *written == *status) {
             self.record_order().note_on_record(id)?;
             // The API server has this placement already.
             if let Some(job) =

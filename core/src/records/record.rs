@@ -464,11 +464,6 @@ pub(crate) fn most_bound(status: &FluxJobStatus) -> Option<usize> {
     usize::try_from(status.bound.saturating_add(lost.count)).ok()
 }
 
-/// True if the two statuses are equal, so that no write is needed.
-pub(crate) fn same(written: &FluxJobStatus, wanted: &FluxJobStatus) -> bool {
-    written == wanted
-}
-
 fn waits(state: JobState) -> bool {
     matches!(
         state,

@@ -12,6 +12,7 @@ use crate::backoff::Backoff;
 use crate::event::WriteOutcome;
 use crate::jobs::lifecycle::End;
 use crate::jobs::setbacks::pause_of_refused_writes;
+use crate::records::times::time_of;
 use fluxqueue_workload::{Time, Uid};
 
 /// The pause after a failed write of a FluxJob.
@@ -24,6 +25,10 @@ const UNWRITTEN_MAX: u32 = 6;
 /// The number of conflicts in a row after which a write is repeated at once, if the newer version
 /// is known: a user edits now and then.
 const CONFLICTS_AT_ONCE: u32 = 2;
+
+/// How long, in milliseconds, an object that exists by the API server's answer may take to show up
+/// in the watch.
+pub(crate) const UNSEEN_MILLIS: i64 = 5_000;
 
 /// The pause before a deleted FluxJob is made again.
 const REMAKE: Backoff = Backoff { min_millis: 1_000, max_millis: 300_000 };
@@ -313,4 +318,14 @@ fn is_older(version: Option<&str>, known: Option<&str>) -> bool {
         (Some(version), Some(known)) => version < known,
         _ => false,
     }
+}
+
+/// Returns the version of this FluxJob.
+pub(crate) fn version_of(object: &FluxJob) -> Option<Arc<str>> {
+    object.metadata.resource_version.as_deref().map(Arc::from)
+}
+
+/// Returns when the job of this FluxJob ended, by the API server's clock.
+pub(crate) fn completion_of(object: &FluxJob) -> Option<Time> {
+    object.status.as_ref()?.completion_time.as_ref().map(time_of)
 }

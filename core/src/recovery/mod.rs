@@ -7,8 +7,6 @@ pub(crate) mod priority_classes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_api::FluxJob;
-
 use crate::action::ActionKind;
 use crate::agenda::Agenda;
 use crate::in_flight::InFlight;
@@ -18,7 +16,7 @@ use crate::jobs::job::Identity;
 use crate::jobs::lifecycle::Lifecycle;
 use crate::jobs::registry::Jobs;
 use crate::occupancy::Occupancy;
-use crate::recording::UNSEEN_MILLIS;
+use crate::records::stored::{UNSEEN_MILLIS, version_of};
 use crate::records::{Records, reference};
 use crate::settings::CoreSettings;
 use crate::timers::Timer;
@@ -146,8 +144,4 @@ impl Recovery<'_> {
             self.records.note_removal(reference, action);
         }
     }
-}
-
-pub(crate) fn version_of(object: &FluxJob) -> Option<Arc<str>> {
-    object.metadata.resource_version.as_deref().map(Arc::from)
 }

@@ -3,8 +3,8 @@
 use fluxqueue_api::names;
 
 use crate::jobs::member::Member;
-use crate::members::attaching::completion_of;
 use crate::parts::Refresh;
+use crate::records::stored::completion_of;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
 use fluxqueue_planner::queue::JobId;

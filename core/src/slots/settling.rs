@@ -5,7 +5,6 @@ use std::sync::Arc;
 use fluxqueue_api::EventReason;
 
 use crate::action::{EventKind, Subject};
-use crate::binding::suspects::REFUSALS_TOLD;
 use crate::jobs::job::Style;
 use crate::jobs::lifecycle::Lifecycle;
 use crate::jobs::member::Member;
@@ -13,6 +12,7 @@ use crate::jobs::order::PodOrder;
 use crate::jobs::retained::RetainedSlot;
 use crate::jobs::setbacks::Setback;
 use crate::jobs::stage::{Cause, Stage};
+use crate::occupancy::suspects::REFUSALS_TOLD;
 use crate::parts::Slots;
 use crate::sound::{Lookup, Sound};
 use crate::telling::lost::NodeLoss;

@@ -51,6 +51,10 @@ limits! {
     /// billions in a few lines.
     TREE_VALUES_MAX = 1 << 20, "values, aliases followed";
 
+    /// The texts of a jobspec, those behind aliases counted each time: an alias of a few bytes can
+    /// stand for a text of megabytes. Without aliases a jobspec has no more than its own bytes.
+    TREE_BYTES_MAX = 64 << 20, "bytes of texts, aliases followed";
+
     /// Lists and mappings of a jobspec lie at most this deep in each other, also through aliases:
     /// reading and dropping them takes stack, of which a thread may have 2 MiB. As serde_json has
     /// it for JSON.
@@ -121,6 +125,11 @@ impl Limit {
     /// Refuses more than this. `place`: what asks for it.
     pub(crate) fn check(self, count: usize, place: impl fmt::Display) -> Result<(), Error> {
         if count <= self.in_force() { Ok(()) } else { Err(self.exceeded(place)) }
+    }
+
+    /// Whether an error tells one of the limits.
+    pub(crate) fn is_told_by(error: &Error) -> bool {
+        error.text.contains("_MAX)")
     }
 
     /// The error of what asks for more than this.

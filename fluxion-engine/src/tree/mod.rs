@@ -13,7 +13,7 @@ pub(crate) use json::Name;
 pub(crate) use value::{Value, wrong};
 
 use crate::Error;
-use crate::limits::JOBSPEC_BYTES_MAX;
+use crate::limits::{JOBSPEC_BYTES_MAX, Limit};
 
 /// A text without the mark of its byte order in front, which editors write and which says nothing
 /// of UTF-8.
@@ -30,8 +30,11 @@ impl<'a> Value<'a> {
             match json::read(text) {
                 Ok(value) => return Ok(value),
                 // A mapping in YAML's braces, perhaps. If it is no YAML either, the first text
-                // tells more.
-                Err(json) => return yaml::read(text).map_err(|_| json),
+                // tells more, unless the second one tells a limit.
+                Err(json) => {
+                    return yaml::read(text)
+                        .map_err(|yaml| if Limit::is_told_by(&yaml) { yaml } else { json });
+                }
             }
         }
         yaml::read(text)

@@ -7,7 +7,7 @@ use granit_parser::{Event, Parser, ScalarStyle, Span};
 
 use super::value::{Content, Value};
 use crate::Error;
-use crate::limits::{TREE_DEPTH_MAX, TREE_VALUES_MAX};
+use crate::limits::{TREE_BYTES_MAX, TREE_DEPTH_MAX, TREE_VALUES_MAX};
 
 pub(super) fn read(text: &str) -> Result<Value<'_>, Error> {
     let mut tree = Growing::default();
@@ -37,15 +37,25 @@ struct Growing<'a> {
     /// What aliases stand for.
     anchors: HashMap<usize, Anchored<'a>>,
     values: usize,
+    /// Bytes of the texts of all values and keys.
+    bytes: usize,
 }
 
 /// A value with an anchor.
 struct Anchored<'a> {
     value: Value<'a>,
+    extent: Extent,
+}
+
+/// How large a value is.
+#[derive(Clone, Copy)]
+struct Extent {
     /// How many lists and mappings lie in each other in it.
     depth: usize,
     /// How many values it holds, itself included.
-    size: usize,
+    values: usize,
+    /// Bytes of its texts, keys included.
+    bytes: usize,
 }
 
 struct Open<'a> {
@@ -55,6 +65,8 @@ struct Open<'a> {
     inside: usize,
     /// How many values there were in the document when it began.
     values: usize,
+    /// How many bytes of texts there were then.
+    bytes: usize,
     items: Items<'a>,
 }
 
@@ -69,12 +81,14 @@ impl<'a> Growing<'a> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let plain = style == ScalarStyle::Plain && tag.is_none();
+                let bytes = text.len();
+                self.count_bytes(bytes, line)?;
                 let content = if plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL") {
                     Content::Null
                 } else {
                     Content::Text { text, quoted: style != ScalarStyle::Plain }
                 };
-                self.put(Value { line, content }, anchor, (0, 1))
+                self.put(Value { line, content }, anchor, Extent { depth: 0, values: 1, bytes })
             }
             Event::SequenceStart(_, anchor, _) => self.begin(line, anchor, Items::List(Vec::new())),
             Event::MappingStart(_, anchor, _) => {
@@ -88,19 +102,24 @@ impl<'a> Growing<'a> {
                     Items::List(items) => Content::List(items),
                     Items::Map { fields, .. } => Content::Map(fields),
                 };
-                let size = self.values - open.values + 1;
-                self.put(Value { line: open.line, content }, open.anchor, (open.inside + 1, size))
+                let extent = Extent {
+                    depth: open.inside + 1,
+                    values: self.values - open.values + 1,
+                    bytes: self.bytes - open.bytes,
+                };
+                self.put(Value { line: open.line, content }, open.anchor, extent)
             }
             Event::Alias(anchor) => {
-                let known = self.anchors.get(&anchor).map(|known| (known.depth, known.size));
-                let (depth, size) =
+                let known = self.anchors.get(&anchor).map(|known| known.extent);
+                let extent =
                     known.ok_or_else(|| wrong(line, "an alias of a value that holds it"))?;
-                self.count(size - 1, line)?;
-                if self.open.len() + depth > TREE_DEPTH_MAX.max {
+                self.count(extent.values - 1, line)?;
+                self.count_bytes(extent.bytes, line)?;
+                if self.open.len() + extent.depth > TREE_DEPTH_MAX.max {
                     return Err(too_deep(line));
                 }
                 let value = self.anchors[&anchor].value.clone();
-                self.put(value, 0, (depth, size))
+                self.put(value, 0, extent)
             }
             Event::DocumentStart(..) if self.root.is_some() => {
                 Err(wrong(line, "a second document"))
@@ -116,7 +135,8 @@ impl<'a> Growing<'a> {
         if self.open.len() == TREE_DEPTH_MAX.max {
             return Err(too_deep(line));
         }
-        self.open.push(Open { line, anchor, inside: 0, values: self.values, items });
+        let (values, bytes) = (self.values, self.bytes);
+        self.open.push(Open { line, anchor, inside: 0, values, bytes, items });
         Ok(())
     }
 
@@ -129,20 +149,22 @@ impl<'a> Growing<'a> {
         Ok(())
     }
 
+    /// Counts bytes of texts before any is copied.
+    fn count_bytes(&mut self, bytes: usize, line: u32) -> Result<(), Error> {
+        self.bytes += bytes;
+        TREE_BYTES_MAX.check(self.bytes, format_args!("jobspec: line {line}"))
+    }
+
     /// Puts a whole value where it belongs.
-    fn put(
-        &mut self,
-        value: Value<'a>,
-        anchor: usize,
-        (depth, size): (usize, usize),
-    ) -> Result<(), Error> {
+    fn put(&mut self, value: Value<'a>, anchor: usize, extent: Extent) -> Result<(), Error> {
         self.count(1, value.line)?;
         if anchor != 0 {
-            self.count(size, value.line)?;
-            self.anchors.insert(anchor, Anchored { value: value.clone(), depth, size });
+            self.count(extent.values, value.line)?;
+            self.count_bytes(extent.bytes, value.line)?;
+            self.anchors.insert(anchor, Anchored { value: value.clone(), extent });
         }
         if let Some(open) = self.open.last_mut() {
-            open.inside = open.inside.max(depth);
+            open.inside = open.inside.max(extent.depth);
         }
         match self.open.last_mut().map(|open| &mut open.items) {
             None => self.root = Some(value),
@@ -176,6 +198,7 @@ fn wrong(line: u32, what: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::tests::with_lower;
 
     #[test]
     fn follows_aliases_but_not_for_ever() {
@@ -187,6 +210,27 @@ mod tests {
             laughs.push(format!("a{level}: &a{level} [{row}]"));
         }
         assert!(read(&laughs.join("\n")).unwrap_err().text.contains("more than 1048576 values"));
+    }
+
+    #[test]
+    fn bytes_behind_aliases_are_counted_each_time() {
+        // A text with an escape, and one that is a part of the document.
+        for text in [format!("\"\\t{}\"", "x".repeat(200_000)), "x".repeat(200_000)] {
+            let document = |aliases: usize| {
+                format!("a: &a {text}\nb: [{}]\n", vec!["*a"; aliases].join(","))
+            };
+            assert!(read(&document(300)).is_ok());
+            let error = read(&document(100_000)).unwrap_err();
+            assert!(error.text.starts_with("jobspec: line 2: more than 67108864 bytes"), "{error}");
+            // In braces it is no JSON, and the error is still about the limit.
+            let braces = format!("{{a: &a {text}, b: [{}]}}", vec!["*a"; 100_000].join(","));
+            let error = Value::read(&braces).unwrap_err();
+            assert!(error.text.contains("TREE_BYTES_MAX"), "{error}");
+        }
+        // Keys count as well, and what holds aliases.
+        let key = format!("a: &a {{{}: 1}}\nb: &b [*a, *a]\nc: [*b, *b]\n", "k".repeat(100));
+        with_lower(TREE_BYTES_MAX, 1_013, || assert!(read(&key).is_ok()));
+        with_lower(TREE_BYTES_MAX, 1_012, || assert!(read(&key).is_err()));
     }
 
     #[test]

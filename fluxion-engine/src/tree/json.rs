@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::value::{Content, Value};
+use super::value::{Content, Keys, Value};
 use crate::Error;
 
 pub(super) fn read(text: &str) -> Result<Value<'_>, Error> {
@@ -67,10 +67,9 @@ impl<'de> Visitor<'de> for Values {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value<'de>, A::Error> {
-        let mut map: Vec<(Cow<'de, str>, Value<'de>)> = Vec::new();
+        let (mut map, mut keys) = (Vec::new(), Keys::default());
         while let Some(Name(key)) = fields.next_key()? {
-            // Mappings of a jobspec have a handful of keys.
-            if map.iter().any(|(known, _)| *known == key) {
+            if !keys.add(&key, &map) {
                 return Err(A::Error::custom(format_args!("{key:?} is there twice")));
             }
             map.push((key, fields.next_value()?));

@@ -60,6 +60,26 @@ mod tests {
     }
 
     #[test]
+    fn a_mapping_may_have_many_keys_each_once() {
+        // As many as fit the limits: compared pair by pair they would take an hour.
+        let pairs = |from: usize, to: usize| {
+            (from..to).map(|at| format!("\"{at}\":0")).collect::<Vec<_>>().join(",")
+        };
+        let many = format!("{{{}}}", pairs(0, 1_000_000));
+        assert_eq!(Value::read(&many).unwrap().map().unwrap().len(), 1_000_000);
+        let many = (0..400_000).fold(String::new(), |all, at| all + &format!("k{at}: 0\n"));
+        assert_eq!(Value::read(&many).unwrap().map().unwrap().len(), 400_000);
+        for (last, again) in [(15, 0), (16, 0), (17, 16), (40, 3), (40, 30)] {
+            let twice = format!("{{{},{}}}", pairs(0, last), pairs(again, again + 1));
+            let error = Value::read(&twice).unwrap_err();
+            assert!(error.text.contains(&format!("\"{again}\" is there twice")), "{error}");
+            let lines = twice.replace(['{', '}'], "").replace(',', "\n").replace(':', ": ");
+            let error = Value::read(&lines).unwrap_err();
+            assert!(error.text.contains(&format!("line {}: ", last + 1)), "{error}");
+        }
+    }
+
+    #[test]
     fn json_and_yaml_are_the_same_tree() {
         let json = Value::read(r#"{"a": [1, "2", null, true], "b": {"c": 1.5}}"#).unwrap();
         let yaml = Value::read("a:\n- 1\n- '2'\n-\n- true\nb: {c: 1.5}\n").unwrap();

@@ -1,6 +1,7 @@
 //! Values, and the numbers and texts that scalars are read as.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt::Display;
 
 use crate::Error;
@@ -31,6 +32,28 @@ pub(crate) enum Content<'a> {
     List(Vec<Value<'a>>),
     /// A mapping, in the document's order; each key once.
     Map(Vec<(Cow<'a, str>, Value<'a>)>),
+}
+
+/// Mappings with fewer keys are searched one key after the other.
+const KEYS_FEW: usize = 16;
+
+/// The keys of a mapping in the making, for the question whether a key is there. Mappings of a
+/// jobspec have a handful; those of an environment have thousands.
+#[derive(Debug, Default)]
+pub(super) struct Keys<'a>(HashSet<Cow<'a, str>>);
+
+impl<'a> Keys<'a> {
+    /// Adds a key to those of `fields`. False if it is there already.
+    #[expect(clippy::ptr_arg, reason = "a key that is borrowed from the text stays so")]
+    pub(super) fn add(&mut self, key: &Cow<'a, str>, fields: &[(Cow<'a, str>, Value<'a>)]) -> bool {
+        if fields.len() < KEYS_FEW {
+            return !fields.iter().any(|(known, _)| known == key);
+        }
+        if self.0.is_empty() {
+            self.0.extend(fields.iter().map(|(known, _)| known.clone()));
+        }
+        self.0.insert(key.clone())
+    }
 }
 
 impl<'a> Value<'a> {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 
-use super::value::{Content, Value};
+use super::value::{Content, Keys, Value};
 use crate::Error;
 use crate::limits::{TREE_BYTES_MAX, TREE_DEPTH_MAX, TREE_VALUES_MAX};
 
@@ -72,7 +72,7 @@ struct Open<'a> {
 
 enum Items<'a> {
     List(Vec<Value<'a>>),
-    Map { fields: Vec<(Cow<'a, str>, Value<'a>)>, key: Option<Cow<'a, str>> },
+    Map { fields: Vec<(Cow<'a, str>, Value<'a>)>, key: Option<Cow<'a, str>>, keys: Keys<'a> },
 }
 
 impl<'a> Growing<'a> {
@@ -91,9 +91,11 @@ impl<'a> Growing<'a> {
                 self.put(Value { line, content }, anchor, Extent { depth: 0, values: 1, bytes })
             }
             Event::SequenceStart(_, anchor, _) => self.begin(line, anchor, Items::List(Vec::new())),
-            Event::MappingStart(_, anchor, _) => {
-                self.begin(line, anchor, Items::Map { fields: Vec::new(), key: None })
-            }
+            Event::MappingStart(_, anchor, _) => self.begin(
+                line,
+                anchor,
+                Items::Map { fields: Vec::new(), key: None, keys: Keys::default() },
+            ),
             Event::SequenceEnd | Event::MappingEnd => {
                 let open = self.open.pop();
                 let open =
@@ -169,14 +171,14 @@ impl<'a> Growing<'a> {
         match self.open.last_mut().map(|open| &mut open.items) {
             None => self.root = Some(value),
             Some(Items::List(items)) => items.push(value),
-            Some(Items::Map { fields, key }) => match key.take() {
+            Some(Items::Map { fields, key, keys }) => match key.take() {
                 Some(key) => fields.push((key, value)),
                 None => {
                     let line = value.line;
                     let Content::Text { text, .. } = value.content else {
                         return Err(wrong(line, "a key that is no scalar"));
                     };
-                    if fields.iter().any(|(known, _)| *known == text) {
+                    if !keys.add(&text, fields) {
                         return Err(wrong(line, &format!("{text:?} is there twice")));
                     }
                     *key = Some(text);
@@ -216,9 +218,8 @@ mod tests {
     fn bytes_behind_aliases_are_counted_each_time() {
         // A text with an escape, and one that is a part of the document.
         for text in [format!("\"\\t{}\"", "x".repeat(200_000)), "x".repeat(200_000)] {
-            let document = |aliases: usize| {
-                format!("a: &a {text}\nb: [{}]\n", vec!["*a"; aliases].join(","))
-            };
+            let document =
+                |aliases: usize| format!("a: &a {text}\nb: [{}]\n", vec!["*a"; aliases].join(","));
             assert!(read(&document(300)).is_ok());
             let error = read(&document(100_000)).unwrap_err();
             assert!(error.text.starts_with("jobspec: line 2: more than 67108864 bytes"), "{error}");

@@ -24,10 +24,10 @@ impl Engine {
         match document.scheduling {
             None => self.partial_cancel_with(id, r, UpdateReader::Rv1exec),
             Some(scheduling) => {
-                let reader = UpdateReader::of(&scheduling)?;
+                let reader = UpdateReader::of(scheduling)?;
                 let has_pools = self.graph().has_pool_types();
                 let slots = if has_pools { slots_named(self, r)? } else { Vec::new() };
-                give_back_part(self, id, &scheduling.to_string(), reader, &slots)
+                give_back_part(self, id, scheduling.get(), reader, &slots)
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::Engine;
 use super::granting::weigh;
@@ -45,11 +45,12 @@ impl UpdateReader {
     }
 
     /// The reader that the scheduler's part of an R names.
-    pub(super) fn of(scheduling: &Value) -> Result<Self, Error> {
-        match scheduling.get("writer").map(Value::as_str) {
-            None | Some(Some("fluxion" | "fluxion:" | "fluxion:jgf")) => Ok(UpdateReader::Jgf),
-            Some(Some("fluxion:jgf_shorthand")) => Ok(UpdateReader::JgfShorthand),
-            Some(_) => Err(Error::invalid("R: scheduling.writer: unknown")),
+    pub(super) fn of(scheduling: &RawValue) -> Result<Self, Error> {
+        let writer = r::writer(scheduling);
+        match writer.as_ref().map(Option::as_deref) {
+            Ok(None | Some("fluxion" | "fluxion:" | "fluxion:jgf")) => Ok(UpdateReader::Jgf),
+            Ok(Some("fluxion:jgf_shorthand")) => Ok(UpdateReader::JgfShorthand),
+            Ok(Some(_)) | Err(_) => Err(Error::invalid("R: scheduling.writer: unknown")),
         }
     }
 }
@@ -84,8 +85,8 @@ impl Engine {
         match head.scheduling {
             None => self.update_or_lose(id, r, UpdateReader::Rv1exec, times, slots),
             Some(scheduling) => {
-                let reader = UpdateReader::of(&scheduling)?;
-                self.update_or_lose(id, &scheduling.to_string(), reader, times, slots)
+                let reader = UpdateReader::of(scheduling)?;
+                self.update_or_lose(id, scheduling.get(), reader, times, slots)
             }
         }
     }

@@ -9,11 +9,11 @@ use std::fmt;
 
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::limits::R_BYTES_MAX;
 use crate::time::WINDOW_SECONDS;
-use crate::tree::without_mark;
+use crate::tree::{Name, without_mark};
 use crate::{Error, hostlist, idset};
 
 /// Ascending, disjoint, both ends included.
@@ -91,7 +91,7 @@ pub(crate) type Children<'a> = Member<Ordered<'a>>;
 pub(crate) type Resources<'a> = R<'a, Children<'a>, Hosts<'a>, Member<Ordered<'a>>, IgnoredAny>;
 
 /// The ranks, and the scheduler's own part.
-pub(crate) type RanksOnly<'a> = R<'a, IgnoredAny, IgnoredAny, IgnoredAny, Option<Value>>;
+pub(crate) type RanksOnly<'a> = R<'a, IgnoredAny, IgnoredAny, IgnoredAny, Option<&'a RawValue>>;
 
 /// An object of strings with an order that counts.
 #[derive(Default)]
@@ -176,31 +176,123 @@ pub(crate) fn ranges(text: &str, at: &str) -> Result<Ranges, Error> {
 }
 
 /// The times of a job, and the scheduler's own part of a document.
-pub(crate) struct Head {
+pub(crate) struct Head<'a> {
     /// When the job starts.
     pub(crate) at: i64,
     /// For how many seconds; all time, if it says that it ends no later than it starts.
     pub(crate) duration: i64,
-    /// The scheduler's own part.
-    pub(crate) scheduling: Option<Value>,
+    /// The scheduler's own part, as the document has it: it may be nearly all of it, and a tree of
+    /// it would take a hundred times its bytes.
+    pub(crate) scheduling: Option<&'a RawValue>,
 }
 
 /// The head of a document; `None`: it is JSON, and no R of version 1.
-pub(crate) fn head(text: &str) -> Result<Option<Head>, Error> {
+pub(crate) fn head(text: &str) -> Result<Option<Head<'_>>, Error> {
     R_BYTES_MAX.check(text.len(), "R")?;
-    let mut document: Value = serde_json::from_str(without_mark(text))
-        .map_err(|error| Error::invalid(format!("R: {error}")))?;
-    if document.get("version").and_then(Value::as_u64) != Some(1) {
+    let wrong = |error| Error::invalid(format!("R: {error}"));
+    let document: &RawValue = serde_json::from_str(without_mark(text)).map_err(wrong)?;
+    let [version, execution, scheduling] =
+        members(document, ["version", "execution", "scheduling"]).map_err(wrong)?;
+    if version.and_then(read_as::<u64>) != Some(1) {
         return Ok(None);
     }
-    let times = document.get("execution");
-    let time = |name: &str| times.and_then(|times| times.get(name)).and_then(Value::as_f64);
-    let (start, end) = (time("starttime").unwrap_or(0.0), time("expiration").unwrap_or(0.0));
+    let times = match execution {
+        Some(execution) => members(execution, ["starttime", "expiration"]).map_err(wrong)?,
+        None => [None; 2],
+    };
+    let [start, end] = times.map(|time| time.and_then(read_as::<f64>).unwrap_or(0.0));
     #[expect(clippy::cast_possible_truncation, reason = "a float is cut to what fits")]
     let (at, duration) = (start as i64, (end - start) as i64);
-    Ok(Some(Head {
-        at,
-        duration: if duration > 0 { duration } else { WINDOW_SECONDS },
-        scheduling: document.get_mut("scheduling").map(Value::take),
-    }))
+    let duration = if duration > 0 { duration } else { WINDOW_SECONDS };
+    Ok(Some(Head { at, duration, scheduling }))
+}
+
+/// The format that the scheduler's own part of a document names; nothing, if it names none. `Err`:
+/// its name is no text.
+pub(crate) fn writer(scheduling: &RawValue) -> Result<Option<Cow<'_, str>>, serde_json::Error> {
+    let [writer] = members(scheduling, ["writer"])?;
+    writer.map(|writer| serde_json::from_str(writer.get()).map(|Name(name)| name)).transpose()
+}
+
+fn read_as<'a, T: Deserialize<'a>>(value: &'a RawValue) -> Option<T> {
+    serde_json::from_str(value.get()).ok()
+}
+
+/// The members of an object with these names, each as it is written; of a name that stands twice
+/// the last. Something else than an object has none.
+fn members<'a, const N: usize>(
+    value: &'a RawValue,
+    names: [&'static str; N],
+) -> Result<[Option<&'a RawValue>; N], serde_json::Error> {
+    struct Named<const N: usize>([&'static str; N]);
+
+    impl<'de, const N: usize> Visitor<'de> for Named<N> {
+        type Value = [Option<&'de RawValue>; N];
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+            let mut found = [None; N];
+            while let Some(Name(key)) = map.next_key()? {
+                match self.0.iter().position(|name| *name == key) {
+                    Some(at) => found[at] = Some(map.next_value()?),
+                    None => drop(map.next_value::<IgnoredAny>()?),
+                }
+            }
+            Ok(found)
+        }
+    }
+
+    if !value.get().starts_with('{') {
+        return Ok([None; N]);
+    }
+    serde_json::Deserializer::from_str(value.get()).deserialize_map(Named(names))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schedulers_part_stays_as_it_is_written() {
+        // A tree of this would take some 700 bytes for each of the 8.
+        let own = format!("[{}]", vec![r#"{"a":0}"#; 100_000].join(","));
+        let text = format!(r#"{{"version":1,"execution":{{"R_lite":[]}},"scheduling":{own}}}"#);
+        let part = head(&text).unwrap().unwrap().scheduling.unwrap();
+        assert_eq!(part.get(), own);
+        assert!(text.as_bytes().as_ptr_range().contains(&part.get().as_ptr()));
+        assert_eq!(writer(part).unwrap(), None);
+    }
+
+    #[test]
+    fn a_head_has_times_and_the_last_of_what_stands_twice() {
+        let head = |text: &str| head(text).map(|head| head.map(|head| (head.at, head.duration)));
+        let times = r#"{"version":1,"execution":{"starttime":3,"expiration":9.5}}"#;
+        assert_eq!(head(times).unwrap(), Some((3, 6)));
+        let twice = r#" {"version":2,"version":1,"execution":7,"execution":{"starttime":"x"}} "#;
+        assert_eq!(head(twice).unwrap(), Some((0, WINDOW_SECONDS)));
+        for other in ["[]", "1", "{}", r#"{"version":1.0}"#, r#"{"version":"1"}"#, "null"] {
+            assert_eq!(head(other).unwrap(), None, "{other}");
+        }
+        for wrong in ["", "{", r#"{"version":1}}"#, r#"{"version":1,"execution":{"a":}}"#] {
+            assert!(head(wrong).unwrap_err().text.starts_with("R: "), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_writer_is_a_text_or_there_is_none() {
+        let writer = |text: &str| {
+            let text = serde_json::from_str::<&RawValue>(text).unwrap();
+            writer(text).map(|name| name.map(Cow::into_owned))
+        };
+        assert_eq!(writer(r#"{"graph":{},"writer":"fl\u0075xion"}"#).unwrap().unwrap(), "fluxion");
+        for none in ["{}", "[]", "null", r#""writer""#] {
+            assert_eq!(writer(none).unwrap(), None, "{none}");
+        }
+        for wrong in [r#"{"writer":null}"#, r#"{"writer":["fluxion"]}"#, r#"{"writer":1}"#] {
+            assert!(writer(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -37,11 +37,6 @@ impl Budget {
     }
 }
 
-/// All names of the only list of a document, in the order in which they are written.
-pub(crate) fn expand(text: &str) -> Result<Vec<String>, Error> {
-    expand_within(text, &mut Budget::default())
-}
-
 /// All names, in the order in which they are written, as far as the budget of the document goes.
 pub(crate) fn expand_within(text: &str, budget: &mut Budget) -> Result<Vec<String>, Error> {
     let shown = || text.chars().take(SHOWN_CHARS).collect::<String>();
@@ -229,6 +224,11 @@ impl Bracket {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// All names of the only list of a document.
+    fn expand(text: &str) -> Result<Vec<String>, Error> {
+        expand_within(text, &mut Budget::default())
+    }
 
     #[test]
     fn expands_brackets_and_padding() {

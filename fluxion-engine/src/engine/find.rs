@@ -257,51 +257,65 @@ fn parse(criteria: &str) -> Result<Expr, Error> {
         }
         tokens.extend(std::iter::repeat_n(")", rest.len() - body.len()));
     }
-    let mut at = 0;
-    let expr = expression(&tokens, &mut at, 0).map_err(|error| error.unwrap_or_else(wrong))?;
-    if at == tokens.len() { Ok(expr) } else { Err(wrong()) }
+    let mut words = Words { tokens: &tokens, at: 0, hosts: hostlist::Budget::default() };
+    let expr = words.expression(0).map_err(|error| error.unwrap_or_else(wrong))?;
+    if words.at == tokens.len() { Ok(expr) } else { Err(wrong()) }
 }
 
 /// The value that was read; else an error, if it says more than that this is no criterion.
 type Read<T> = Result<T, Option<Error>>;
 
-fn expression(tokens: &[&str], at: &mut usize, depth: usize) -> Read<Expr> {
-    let mut left = operand(tokens, at, depth)?;
-    loop {
-        match tokens.get(*at).copied() {
-            None | Some(")") => return Ok(left),
-            Some("or") => {
-                *at += 1;
-                left = Expr::Or(Box::new(left), Box::new(operand(tokens, at, depth)?));
+/// The words of an expression, read one after the other.
+struct Words<'a> {
+    tokens: &'a [&'a str],
+    at: usize,
+    /// The names that the lists of the expression may still have.
+    hosts: hostlist::Budget,
+}
+
+impl<'a> Words<'a> {
+    fn peek(&self) -> Option<&'a str> {
+        self.tokens.get(self.at).copied()
+    }
+
+    fn expression(&mut self, depth: usize) -> Read<Expr> {
+        let mut left = self.operand(depth)?;
+        loop {
+            match self.peek() {
+                None | Some(")") => return Ok(left),
+                Some("or") => {
+                    self.at += 1;
+                    left = Expr::Or(Box::new(left), Box::new(self.operand(depth)?));
+                }
+                Some("and") => {
+                    self.at += 1;
+                    left = Expr::And(Box::new(left), Box::new(self.operand(depth)?));
+                }
+                Some(_) => left = Expr::And(Box::new(left), Box::new(self.operand(depth)?)),
             }
-            Some("and") => {
-                *at += 1;
-                left = Expr::And(Box::new(left), Box::new(operand(tokens, at, depth)?));
-            }
-            Some(_) => left = Expr::And(Box::new(left), Box::new(operand(tokens, at, depth)?)),
+        }
+    }
+
+    fn operand(&mut self, depth: usize) -> Read<Expr> {
+        let token = self.peek().ok_or(None)?;
+        self.at += 1;
+        if token != "(" {
+            return criterion(token, &mut self.hosts).map(Expr::Criterion);
+        }
+        if depth == FIND_DEPTH_MAX.max {
+            return Err(Some(FIND_DEPTH_MAX.exceeded("find")));
+        }
+        let inner = self.expression(depth + 1)?;
+        if self.peek() == Some(")") {
+            self.at += 1;
+            Ok(inner)
+        } else {
+            Err(None)
         }
     }
 }
 
-fn operand(tokens: &[&str], at: &mut usize, depth: usize) -> Read<Expr> {
-    let token = *tokens.get(*at).ok_or(None)?;
-    *at += 1;
-    if token != "(" {
-        return criterion(token).map(Expr::Criterion);
-    }
-    if depth == FIND_DEPTH_MAX.max {
-        return Err(Some(FIND_DEPTH_MAX.exceeded("find")));
-    }
-    let inner = expression(tokens, at, depth + 1)?;
-    if tokens.get(*at).copied() == Some(")") {
-        *at += 1;
-        Ok(inner)
-    } else {
-        Err(None)
-    }
-}
-
-fn criterion(text: &str) -> Read<Criterion> {
+fn criterion(text: &str, hosts: &mut hostlist::Budget) -> Read<Criterion> {
     let (key, text) = text.split_once('=').ok_or(None)?;
     let value = text.to_ascii_lowercase();
     let one_of = |yes: &str, no: &str| match &*value {
@@ -327,9 +341,29 @@ fn criterion(text: &str) -> Read<Criterion> {
         // As upstream: an empty list is one, and nothing has a name of it.
         "names" if value.is_empty() => Criterion::Names(HashSet::new()),
         "names" => Criterion::Names(
-            hostlist::expand(&value).map_err(Some)?.into_iter().map(Into::into).collect(),
+            hostlist::expand_within(&value, hosts)
+                .map_err(Some)?
+                .into_iter()
+                .map(Into::into)
+                .collect(),
         ),
         "property" => Criterion::Property(value),
         _ => return Err(None),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lists_of_an_expression_share_one_budget() {
+        // One of these takes some 60 MB.
+        let lists = |count: usize| vec!["names=a[0-599999]"; count].join(" or ");
+        assert!(parse(&lists(1)).is_ok());
+        for text in [lists(2), lists(700), format!("({}) and (({}))", lists(1), lists(1))] {
+            let error = parse(&text).unwrap_err();
+            assert!(error.text.contains("HOSTS_MAX"), "{error}");
+        }
+    }
 }

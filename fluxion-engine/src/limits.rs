@@ -83,6 +83,10 @@ limits! {
     /// Nodes and edges of a recipe together. Real recipes have a few dozen; recursion follows them.
     RECIPE_ELEMENTS_MAX = 1_024, "nodes and edges of a recipe";
 
+    /// Paths that the edges of a recipe make in other subsystems than containment, each with its
+    /// record: an edge may lead to each vertex from each of its sources.
+    OTHER_PATHS_BYTES_MAX = 1 << 30, "bytes of paths in other subsystems";
+
     /// A topology of hwloc: all of it is in memory as a tree, as a recipe is. That of a large
     /// machine has 200 KiB.
     TOPOLOGY_BYTES_MAX = 16 << 20, "bytes of a topology";

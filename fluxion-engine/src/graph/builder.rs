@@ -112,9 +112,18 @@ impl Builder {
         self.arena.vertices().filter(|vertex| self.arena.kind(*vertex) == kind).collect()
     }
 
-    /// The vertex that holds another, `levels` levels up; 0 is the vertex itself.
+    /// The vertex that holds another, `levels` levels up; 0 is the vertex itself. No graph has as
+    /// many levels as would be needed for a circle to matter.
     pub fn ancestor(&self, vertex: VertexId, levels: usize) -> Option<VertexId> {
+        if levels > LEVELS_MAX.max {
+            return None;
+        }
         (0..levels).try_fold(vertex, |at, _| self.arena.parent(at))
+    }
+
+    /// Whether an edge leads to a vertex.
+    pub fn has_parent(&self, vertex: VertexId) -> bool {
+        self.arena.parent(vertex).is_some()
     }
 
     /// Adds a containment edge. The order of a vertex's edges is the order in which its children

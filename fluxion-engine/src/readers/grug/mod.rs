@@ -13,6 +13,7 @@
 //! Only the containment subsystem is generated. Recipe edges of others only give its vertices other
 //! paths (`paths.rs`).
 
+mod associations;
 mod paths;
 mod recipe;
 #[cfg(test)]
@@ -37,6 +38,8 @@ pub(crate) fn read(text: &str, pool_types: PoolTypes) -> Result<Graph, Error> {
         scales: Vec::new(),
         count: 0,
         rank: 0,
+        beside: 0,
+        path_bytes: 0,
     };
     for (at, vertex) in recipe.vertices.iter().enumerate() {
         if vertex.is_root && vertex.subsystem == CONTAINMENT && !generator.reached[at] {
@@ -60,6 +63,10 @@ struct Generator<'a> {
     scales: Vec<u64>,
     count: u64,
     rank: i32,
+    /// Edges to vertices that had a parent already.
+    beside: usize,
+    /// Bytes of all paths in other subsystems, also of those that lead to no vertex.
+    path_bytes: usize,
 }
 
 impl Generator<'_> {
@@ -87,13 +94,7 @@ impl Generator<'_> {
             }
             let made = match edge.method {
                 Method::Multiply => self.multiply(edge)?,
-                Method::AssociateIn => self.associate(edge, |_, _, _| true)?,
-                Method::AssociateByPathIn => {
-                    let (up_source, up_target) = (edge.source_up, edge.target_up);
-                    self.associate(edge, |builder, source, target| {
-                        builder.ancestor(source, up_source) == builder.ancestor(target, up_target)
-                    })?
-                }
+                Method::AssociateIn | Method::AssociateByPathIn => self.associate(edge)?,
             };
             self.made.push(made);
             self.scales.push(edge.scale);
@@ -126,34 +127,6 @@ impl Generator<'_> {
         }
         self.made.push(sources);
         Ok(made)
-    }
-
-    /// Edges from each source to each vertex of the target's type that is there and `fits`.
-    fn associate(
-        &mut self,
-        edge: &EdgeRecipe,
-        fits: impl Fn(&Builder, VertexId, VertexId) -> bool,
-    ) -> Result<Vec<VertexId>, Error> {
-        let vertex = &self.recipe.vertices[edge.target];
-        let kind = self.builder.kind(&vertex.kind)?;
-        let mut found = Vec::new();
-        if edge.target_subsystem != CONTAINMENT {
-            return Ok(found);
-        }
-        let sources = self.made.last().cloned().unwrap_or_default();
-        for source in sources {
-            for target in self.builder.of_kind(kind) {
-                if fits(&self.builder, source, target) {
-                    // An edge takes no more than a vertex.
-                    VERTICES_MAX.check(found.len() + 1, &edge.place)?;
-                    self.builder.edge(source, target);
-                    found.push(target);
-                }
-            }
-        }
-        found.sort_unstable();
-        found.dedup();
-        Ok(found)
     }
 
     /// What all vertices of a recipe vertex share.

@@ -3,11 +3,15 @@
 //! Of these nothing is generated, nor walked. But a vertex of containment that a recipe edge of
 //! another subsystem leads to has a path there too, and is written with it.
 
+use super::associations::Targets;
 use super::recipe::{CONTAINMENT, EdgeRecipe, Method};
 use super::{Generator, Numbering};
 use crate::Error;
 use crate::graph::VertexId;
-use crate::limits::VERTICES_MAX;
+use crate::limits::{OTHER_PATHS_BYTES_MAX, VERTICES_MAX};
+
+/// A waypoint takes this many bytes beside the text of its path.
+const WAYPOINT_BYTES: usize = 64;
 
 /// A vertex on the paths of a subsystem.
 struct Waypoint {
@@ -61,7 +65,7 @@ impl Generator<'_> {
     }
 
     fn other_multiply(
-        &self,
+        &mut self,
         edge: &EdgeRecipe,
         sources: &[Waypoint],
     ) -> Result<Vec<Waypoint>, Error> {
@@ -74,6 +78,7 @@ impl Generator<'_> {
             for i in 0..edge.scale {
                 let id = numbering.id(ordinal as u64, i).unwrap_or(-1);
                 let id = if id == -1 { String::new() } else { id.to_string() };
+                count(&mut self.path_bytes, edge, &[&source.path, basename, &id])?;
                 waypoints.push(Waypoint {
                     path: format!("{}/{basename}{id}", source.path),
                     vertex: None,
@@ -94,22 +99,28 @@ impl Generator<'_> {
             return Ok(waypoints);
         }
         let kind = self.builder.kind(&self.recipe.vertices[edge.target].kind)?;
-        let targets = self.builder.of_kind(kind);
+        let targets = Targets::of(&self.builder, edge, self.builder.of_kind(kind));
         for source in sources {
-            for target in &targets {
-                let above =
-                    source.vertex.and_then(|source| self.builder.ancestor(source, edge.source_up));
-                let is_by_path = edge.method == Method::AssociateByPathIn;
-                if is_by_path
-                    && (above.is_none() || above != self.builder.ancestor(*target, edge.target_up))
-                {
-                    continue;
-                }
-                let path = format!("{}/{}", source.path, self.builder.name(*target));
-                self.builder.other_path(*target, subsystem, &path);
-                waypoints.push(Waypoint { path, vertex: Some(*target) });
+            let is_by_path = edge.method == Method::AssociateByPathIn;
+            let above = source.vertex.filter(|_| is_by_path);
+            let above = above.and_then(|source| self.builder.ancestor(source, edge.source_up));
+            if is_by_path && above.is_none() {
+                continue;
+            }
+            for target in targets.below(above) {
+                let name = self.builder.name(target);
+                count(&mut self.path_bytes, edge, &[&source.path, &name])?;
+                let path = format!("{}/{name}", source.path);
+                self.builder.other_path(target, subsystem, &path);
+                waypoints.push(Waypoint { path, vertex: Some(target) });
             }
         }
         Ok(waypoints)
     }
+}
+
+/// Counts the bytes of a path of these parts before it is made.
+fn count(bytes: &mut usize, edge: &EdgeRecipe, parts: &[&str]) -> Result<(), Error> {
+    *bytes += WAYPOINT_BYTES + parts.iter().map(|part| part.len()).sum::<usize>();
+    OTHER_PATHS_BYTES_MAX.check(*bytes, &edge.place)
 }

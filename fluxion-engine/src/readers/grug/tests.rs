@@ -3,6 +3,8 @@ use std::fmt::Write as _;
 use super::read;
 use crate::Reason;
 use crate::graph::{Graph, PoolTypes};
+use crate::limits::OTHER_PATHS_BYTES_MAX;
+use crate::limits::tests::with_lower;
 
 const KEYS: &str = r#"
     <key id="root" for="node" attr.name="root" attr.type="int"><default>0</default></key>
@@ -245,4 +247,86 @@ fn a_recipe_of_more_vertices_than_fit_into_memory_is_refused() {
             + &edge("node", "core", &[("scale", 1_000)]);
     let error = read(&recipe(&too_many), PoolTypes::default()).unwrap_err();
     assert!(error.text.contains("more than 16777216 vertices (VERTICES_MAX)"), "{error}");
+}
+
+/// The keys of edges to vertices that are there.
+const ASSOCIATIONS: &str = r#"
+    <key id="target_up" for="edge" attr.name="as_tgt_uplvl" attr.type="int"/>
+    <key id="source_up" for="edge" attr.name="as_src_uplvl" attr.type="int"/>
+    <graph id"#;
+
+fn associating(source: &str, target: &str, method: &str, data: &[(&str, i64)]) -> String {
+    let method = format!(r#"<data key="method">{method}</data></edge>"#);
+    edge(source, target, data).replace("</edge>", &method)
+}
+
+#[test]
+fn edges_to_vertices_that_are_there_are_counted_over_the_whole_recipe() {
+    let mut body = [
+        vertex("cluster", r#"<data key="root">1</data>"#),
+        vertex("a", ""),
+        vertex("b", ""),
+        edge("cluster", "b", &[("scale", 4_000)]),
+        edge("cluster", "a", &[("scale", 4_000)]),
+    ]
+    .concat();
+    // Each of these alone leads from each a to each b.
+    for at in 0..100 {
+        let id = format!("b{at}");
+        body += &vertex(&id, r#"<data key="d0">b</data>"#);
+        body += &associating("a", &id, "ASSOCIATE_IN", &[]);
+    }
+    let error = read(&recipe(&body), PoolTypes::default()).map(drop).unwrap_err();
+    assert!(error.text.contains("<edge>: more than 4096 vertices with several"), "{error}");
+    assert!(error.text.contains("ASSOCIATIONS_MAX"), "{error}");
+}
+
+#[test]
+fn sources_are_not_compared_with_each_target() {
+    let with = |ups: &[(&str, i64)], scale: i64| {
+        let body = [
+            vertex("cluster", r#"<data key="root">1</data>"#),
+            vertex("a", ""),
+            vertex("b", ""),
+            vertex("of_b", r#"<data key="d0">b</data>"#),
+            edge("cluster", "b", &[("scale", scale)]),
+            edge("cluster", "a", &[("scale", scale)]),
+            associating("a", "of_b", "ASSOCIATE_BY_PATH_IN", ups),
+        ];
+        read(&recipe(&body.concat()).replace("<graph id", ASSOCIATIONS), PoolTypes::default())
+    };
+    // None fits: four times 10^10 comparisons would find that.
+    let graph = with(&[("source_up", 0), ("target_up", 1)], 200_000).unwrap();
+    assert_eq!((graph.len(), graph.has_associations()), (400_001, false));
+    assert_eq!(with(&[("source_up", 1), ("target_up", 1)], 60).unwrap().edges(), 120 + 3_600);
+    // Above the root there is nothing, of either.
+    assert_eq!(with(&[("source_up", 9), ("target_up", i64::MAX)], 2).unwrap().edges(), 8);
+}
+
+#[test]
+fn paths_of_other_subsystems_are_counted_over_the_whole_recipe() {
+    let power = r#"<data key="subsystem">power</data><data key="root">1</data>"#;
+    let of_power = |source: &str, target: &str, scale: i64| {
+        let data = r#"<data key="e_subsystem">power</data></edge>"#;
+        edge(source, target, &[("scale", scale)]).replace("</edge>", data)
+    };
+    let mut body = [
+        vertex("cluster", r#"<data key="root">1</data>"#),
+        vertex("p0", power),
+        vertex("p1", ""),
+        of_power("p0", "p1", 1_000),
+    ]
+    .concat();
+    for level in 2..100 {
+        body += &vertex(&format!("p{level}"), "");
+        body += &of_power(&format!("p{}", level - 1), &format!("p{level}"), 1);
+    }
+    let text = recipe(&body);
+    assert_eq!(read(&text, PoolTypes::default()).unwrap().len(), 1);
+    // Each edge would do; each level is longer than the one before.
+    with_lower(OTHER_PATHS_BYTES_MAX, 10_000_000, || {
+        let error = read(&text, PoolTypes::default()).unwrap_err();
+        assert!(error.text.contains("<edge>: more than 1073741824 bytes of paths"), "{error}");
+        assert!(error.text.contains("OTHER_PATHS_BYTES_MAX"), "{error}");
+    });
 }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::Engine;
 use super::elastic::compact;
 use crate::book::job::no_job;
+use crate::limits::CHARGE_BYTES_MAX;
 use crate::pools::{Amounts, COUNT_MAX, SlotShape, Slots, Tenancy};
 use crate::readers::slots::{EndText, UnitsByType};
 use crate::{Error, idset};
@@ -35,6 +36,7 @@ impl Engine {
             // Whole vertices would not heed it.
             return Err(Error::invalid(format!("charge of job {id}: the graph has no pools")));
         }
+        CHARGE_BYTES_MAX.check(text.len(), format_args!("charge of job {id}"))?;
         let charge: Charge<'_> = serde_json::from_str(text)
             .map_err(|error| Error::invalid(format!("charge of job {id}: {error}")))?;
         if charge.count == 0 || charge.count > COUNT_MAX {
@@ -52,6 +54,9 @@ impl Engine {
         let mut with = charge.with.0;
         with.sort_unstable();
         self.graph().types().check_room_for(with.iter().map(|(kind, _)| &**kind))?;
+        let wanted = with.iter().filter(|(_, amount)| *amount > 0).map(|(kind, _)| &**kind);
+        let more = self.graph().size_with_types(wanted);
+        self.graph().pools.check_room(more, format_args!("charge of job {id}: with"))?;
         for (kind, amount) in with.iter().filter(|(_, amount)| *amount > 0) {
             let kind = match self.graph().types().get(kind) {
                 Some(known) => known,
@@ -106,6 +111,10 @@ impl Engine {
         }
         let ranges = idset::parse(ranks)?;
         let rows = self.graph().pools.rows_of(&ranges);
+        if !part.is_empty() && rows.iter().next().is_some() {
+            let more = self.graph().pools.size_with_part(level, part);
+            self.graph().pools.check_room(more, "set_part")?;
+        }
         for row in rows.iter() {
             self.book.set_part(row, level, Some(part).filter(|part| !part.is_empty()));
         }

@@ -8,10 +8,12 @@
 
 use std::cell::{Ref, RefCell};
 use std::collections::HashMap;
+use std::ops::Add as _;
 use std::sync::Arc;
 
 use super::by_node::ByNode;
 use super::nodes::Nodes;
+use super::room::Size;
 use crate::bits::Bits;
 
 /// Stands for no part.
@@ -35,6 +37,8 @@ pub(crate) struct Level {
     name: Box<str>,
     /// None is empty.
     parts: Vec<Part>,
+    /// Bytes of their names.
+    name_bytes: usize,
     by_name: HashMap<Box<str>, u32>,
     of_row: Vec<u32>,
     /// Rows that are in some part.
@@ -69,6 +73,17 @@ impl Levels {
 
     pub(crate) fn get(&self, level: usize) -> &Level {
         &self.all[level]
+    }
+
+    /// How many levels and parts there are.
+    pub(super) fn size(&self) -> Size {
+        let levels = self.all.len();
+        let of = |level: &Arc<Level>| Size {
+            parts: level.parts.len(),
+            names: level.name_bytes,
+            ..Size::default()
+        };
+        self.all.iter().map(of).fold(Size { levels, ..Size::default() }, Size::add)
     }
 
     pub(super) fn insert_row(&mut self, row: usize) {
@@ -124,6 +139,7 @@ impl Levels {
                 self.all.push(Arc::new(Level {
                     name: level.into(),
                     parts: Vec::new(),
+                    name_bytes: 0,
                     by_name: HashMap::new(),
                     of_row: vec![NOWHERE; nodes.len()],
                     rows: Bits::empty(nodes.len()),
@@ -212,6 +228,7 @@ impl Level {
         let part = self.by_name.get(name).copied().unwrap_or_else(|| {
             let part = u32::try_from(self.parts.len()).expect("no more parts than ranks");
             self.by_name.insert(name.into(), part);
+            self.name_bytes += name.len();
             self.parts.push(Part { name: name.into(), ranks: Vec::new() });
             part
         });
@@ -235,6 +252,7 @@ impl Level {
         }
         let gone = self.parts.swap_remove(part as usize);
         self.by_name.remove(&gone.name);
+        self.name_bytes -= gone.name.len();
         // The last part has the number of the one that is gone.
         if let Some(moved) = self.parts.get(part as usize) {
             self.by_name.insert(moved.name.clone(), part);

@@ -7,7 +7,7 @@ use super::{Graph, rows, units_of};
 use crate::graph::arena::NewVertex;
 use crate::graph::spanning::{self, Role};
 use crate::limits::{LEVELS_MAX, UNITS_MAX, VERTICES_MAX};
-use crate::pools::Claim;
+use crate::pools::{Claim, Size};
 use crate::vertex::{TypeId, VertexId};
 use crate::{Error, Reason};
 
@@ -267,6 +267,41 @@ fn addition<'a>(
     Addition::new(nodes, edges, nodes.iter().enumerate().filter_map(known).collect())
 }
 
+/// By how much the tables of pools grow.
+fn growth_of_pools(graph: &Graph, addition: &Addition<'_>) -> Size {
+    let Addition { nodes, edges, placed, .. } = addition;
+    let is_ranked = |at: usize| nodes[at].kind == "node" && nodes[at].rank >= 0;
+    let is_new = |at: &usize| !placed.contains_key(at);
+    let pools = edges.iter().filter(|(above, at)| is_new(at) && is_ranked(*above));
+    let kinds = pools.map(|(_, at)| &*nodes[*at].kind).filter(|kind| graph.is_pool_type(kind));
+    let mut size = graph.size_with_types(kinds);
+    // The vertices above new nodes are parts.
+    let above: HashMap<usize, usize> = edges.iter().map(|(above, at)| (*at, *above)).collect();
+    let (mut seen, mut parts) = (HashSet::new(), HashSet::new());
+    for node in (0..nodes.len()).filter(is_new).filter(|at| is_ranked(*at)) {
+        size.rows += 1;
+        let mut next = above.get(&node);
+        while let Some(at) = next.filter(|at| seen.insert(**at)) {
+            if let Some(vertex) = placed.get(at) {
+                let way = graph.way_up(*vertex).filter(|above| graph.parent(*above).is_some());
+                parts.extend(way.map(|above| {
+                    (Cow::Borrowed(graph.kind_name(above)), Cow::Owned(graph.path(above)))
+                }));
+                break;
+            }
+            parts.insert((Cow::Borrowed(&*nodes[*at].kind), Cow::Borrowed(&*nodes[*at].path)));
+            next = above.get(at);
+        }
+    }
+    let mut levels = HashSet::new();
+    for (kind, path) in &parts {
+        let with = graph.pools.size_with_part(kind, path);
+        levels.extend((with.levels > 0).then_some(kind));
+        size = size + Size { levels: 0, ..with };
+    }
+    Size { levels: levels.len(), ..size }
+}
+
 /// What could fail while inserting is found out before.
 fn check(
     graph: &Graph,
@@ -275,6 +310,9 @@ fn check(
 ) -> Result<(), Error> {
     let Addition { nodes, edges, placed, .. } = addition;
     check_siblings(nodes, order)?;
+    if graph.has_pool_types() {
+        graph.pools.check_room(growth_of_pools(graph, addition), "graph")?;
+    }
     // Those that were removed still take memory.
     VERTICES_MAX.check(graph.len() + nodes.len() - placed.len(), "graph")?;
     graph.types.check_room_for(nodes.iter().map(|node| &*node.kind))?;

@@ -1,8 +1,11 @@
 //! The pools of the graph: rows for its nodes, columns for types ([`Pools`](crate::pools::Pools)).
 
+use std::collections::HashSet;
+
 use super::Graph;
 use crate::Error;
 use crate::graph::arena::NewVertex;
+use crate::pools::Size;
 use crate::sound::contradiction;
 use crate::vertex::{TypeId, VertexId};
 
@@ -12,6 +15,7 @@ impl Graph {
     pub fn resize(&mut self, rank: u32, kind: &str, size: u64) -> Result<u64, Error> {
         let row = self.row(rank)?;
         let node = self.pools.vertices()[row];
+        self.pools.check_room(self.size_with_types([kind]), format_args!("type {kind:?}"))?;
         let type_id = self.types.intern(kind)?;
         let pools: Vec<VertexId> =
             self.children(node).iter().copied().filter(|id| self.kind(*id) == type_id).collect();
@@ -41,6 +45,15 @@ impl Graph {
         let is_up = pools.first().is_none_or(|first| self.is_marked_up(*first));
         self.pools.set_size(row, type_id, size, if is_up { size } else { 0 });
         Ok(before)
+    }
+
+    /// By how much the tables of pools grow with pools, or claims, of these types.
+    pub(crate) fn size_with_types<'a>(&self, kinds: impl IntoIterator<Item = &'a str>) -> Size {
+        let has_column = |kind: &str| {
+            self.types.get(kind).is_some_and(|kind| self.pools.column_of(kind).is_some())
+        };
+        let new: HashSet<&str> = kinds.into_iter().filter(|kind| !has_column(kind)).collect();
+        Size { columns: new.len(), ..Size::default() }
     }
 
     /// The row of a rank, or that there is none.
@@ -98,9 +111,12 @@ pub(super) fn enter_row(graph: &mut Graph, vertex: VertexId) -> Result<(), Error
 fn enter_node(graph: &mut Graph, node: VertexId, rank: u32) -> Result<(), Error> {
     if graph.pools.position(rank).is_none() {
         let up = graph.is_up(node);
+        if graph.has_pool_types() {
+            check_room(graph, node, Size { rows: 1, ..Size::default() })?;
+        }
         let row = graph.pools.insert_row(rank, node, up);
         if graph.has_pool_types() {
-            enter_parts(graph, row, node);
+            enter_parts(graph, row, node)?;
         }
     } else if graph.has_pool_types() {
         return Err(Error::invalid(format!(
@@ -112,13 +128,21 @@ fn enter_node(graph: &mut Graph, node: VertexId, rank: u32) -> Result<(), Error>
 }
 
 /// Puts a node into the parts that the vertices between it and the root stand for.
-fn enter_parts(graph: &mut Graph, row: usize, node: VertexId) {
+fn enter_parts(graph: &mut Graph, row: usize, node: VertexId) -> Result<(), Error> {
     let above: Vec<VertexId> =
         graph.way_up(node).skip(1).filter(|above| graph.parent(*above).is_some()).collect();
     for above in above {
         let (level, part) = (graph.kind_name(above).to_owned(), graph.path(above));
+        check_room(graph, node, graph.pools.size_with_part(&level, &part))?;
         graph.pools.set_part(row, &level, Some(&part));
     }
+    Ok(())
+}
+
+/// Refuses a vertex with which the tables of pools would grow too large.
+fn check_room(graph: &Graph, vertex: VertexId, more: Size) -> Result<(), Error> {
+    let path = std::fmt::from_fn(|f| f.write_str(&graph.path(vertex)));
+    graph.pools.check_room(more, format_args!("graph: vertex {path}"))
 }
 
 /// The row of the node that a vertex lies directly below.
@@ -138,6 +162,7 @@ pub(super) fn enter_pool(graph: &mut Graph, vertex: VertexId) -> Result<(), Erro
             graph.path(vertex)
         ))),
         Some(row) => {
+            check_room(graph, vertex, graph.size_with_types([graph.kind_name(vertex)]))?;
             graph.arena.make_pool(vertex);
             let (units, usable) = (graph.size(vertex), usable_size(graph, vertex));
             change_size(

@@ -120,6 +120,23 @@ limits! {
     /// Units of all vertices that are handed out whole, together: walks add them up in 64 bits.
     UNITS_MAX = usize::MAX - 1, "units of vertices that are handed out whole";
 
+    /// A type, a basename, a name, a unit or a subsystem of vertices; a label, a queue, a level and
+    /// a part of one. Names of hosts have at most 253 bytes.
+    NAME_BYTES_MAX = 1 << 10, "bytes of a name";
+
+    /// The path of a vertex: as many names of usual length as there may be levels.
+    PATH_BYTES_MAX = 16 << 10, "bytes of a path";
+
+    /// Texts of all vertices together, as an answer has them if it names all: paths have the names
+    /// of all that hold a vertex. Those of a machine of a million cores have some 100 MiB.
+    TEXT_BYTES_MAX = 4 << 30, "bytes of names, paths and properties of vertices";
+
+    /// Properties of a vertex in a document.
+    VERTEX_PROPERTIES_MAX = 4 << 10, "properties of a vertex";
+
+    /// Properties of all vertices of a document: one of a few bytes takes some 100 bytes of memory.
+    PROPERTIES_MAX = 32 << 20, "properties of vertices";
+
     /// Levels of a graph: walks go down by recursion, and a stack ends without a word.
     LEVELS_MAX = 256, "levels of vertices";
 
@@ -133,10 +150,23 @@ limits! {
     FIND_DEPTH_MAX = 64, "parentheses in each other";
 }
 
+/// An error shows this much of a text that may be long, in characters.
+const SHOWN_CHARS: usize = 80;
+
+/// The beginning of a text that may be long, for an error.
+pub(crate) fn beginning(text: &str) -> &str {
+    text.char_indices().nth(SHOWN_CHARS).map_or(text, |(end, _)| &text[..end])
+}
+
 impl Limit {
+    /// Whether this much is possible.
+    pub(crate) fn allows(self, count: usize) -> bool {
+        count <= self.in_force()
+    }
+
     /// Refuses more than this. `place`: what asks for it.
     pub(crate) fn check(self, count: usize, place: impl fmt::Display) -> Result<(), Error> {
-        if count <= self.in_force() { Ok(()) } else { Err(self.exceeded(place)) }
+        if self.allows(count) { Ok(()) } else { Err(self.exceeded(place)) }
     }
 
     /// Whether an error tells one of the limits.

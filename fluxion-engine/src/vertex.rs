@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::Error;
+use crate::limits::{NAME_BYTES_MAX, beginning};
 
 /// Index of a vertex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,11 +94,13 @@ impl Types {
         self.names.is_empty()
     }
 
-    /// Fails if these types, new or known, are more than there are numbers for.
+    /// Fails if these types, new or known, are more than there are numbers for, or one has too long
+    /// a name.
     pub(crate) fn check_room_for<'a>(
         &self,
-        names: impl ExactSizeIterator<Item = &'a str>,
+        names: impl ExactSizeIterator<Item = &'a str> + Clone,
     ) -> Result<(), Error> {
+        names.clone().try_for_each(check_length)?;
         if u16::try_from(self.names.len() + names.len()).is_ok() {
             return Ok(());
         }
@@ -115,6 +118,7 @@ impl Types {
         if let Some(id) = self.ids.get(name) {
             return Ok(*id);
         }
+        check_length(name)?;
         let id = u16::try_from(self.names.len()).map(TypeId).map_err(|_| too_many(name))?;
         self.names.push(name.into());
         self.ids.insert(name.into(), id);
@@ -135,6 +139,10 @@ impl Types {
     pub fn iter(&self) -> impl Iterator<Item = (TypeId, &str)> {
         (0..=u16::MAX).map(TypeId).zip(self.names.iter().map(|name| &**name))
     }
+}
+
+fn check_length(name: &str) -> Result<(), Error> {
+    NAME_BYTES_MAX.check(name.len(), format_args!("type {:?}", beginning(name)))
 }
 
 fn too_many(name: &str) -> Error {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::Engine;
 use super::elastic::compact;
 use crate::book::job::no_job;
-use crate::limits::CHARGE_BYTES_MAX;
+use crate::limits::{CHARGE_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX};
 use crate::pools::{Amounts, COUNT_MAX, SlotShape, Slots, Tenancy};
 use crate::readers::slots::{EndText, UnitsByType};
 use crate::{Error, idset};
@@ -44,6 +44,7 @@ impl Engine {
                 "charge of job {id}: count: not from 1 to {COUNT_MAX}"
             )));
         }
+        NAME_BYTES_MAX.check(charge.label.len(), format_args!("charge of job {id}: label"))?;
         let tenancy = Tenancy::of(charge.tenant, charge.guest);
         let tenancy = tenancy.ok_or_else(|| {
             Error::invalid(format!("charge of job {id}: tenant and guest exclude each other"))
@@ -109,6 +110,8 @@ impl Engine {
                 "set_part: levels have a name, and are for graphs with pools",
             ));
         }
+        NAME_BYTES_MAX.check(level.len(), "set_part: level")?;
+        PATH_BYTES_MAX.check(part.len(), "set_part: part")?;
         let ranges = idset::parse(ranks)?;
         let rows = self.graph().pools.rows_of(&ranges);
         if !part.is_empty() && rows.iter().next().is_some() {

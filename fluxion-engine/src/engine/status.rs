@@ -3,6 +3,7 @@
 use super::Engine;
 use crate::Error;
 use crate::graph::{Graph, Properties, TypeId, VertexId};
+use crate::limits::VERTEX_PROPERTIES_MAX;
 
 impl Engine {
     /// Marks what lies at a path. A vertex that is down takes everything below it out of matches.
@@ -88,6 +89,14 @@ impl Engine {
     pub fn set_property(&mut self, path: &str, name: &str, value: &str) -> Result<(), Error> {
         self.book.not_in_a_trial("set_property")?;
         let found = at(self.graph(), path)?;
+        let graph = self.graph();
+        for vertex in &found {
+            let more = usize::from(graph.property(*vertex, name).is_none());
+            let all = graph.properties(*vertex).len() + more;
+            VERTEX_PROPERTIES_MAX.check(all, "set_property")?;
+        }
+        let more = name.len().saturating_add(value.len()).saturating_mul(found.len());
+        graph.check_texts(more, "set_property")?;
         for vertex in found {
             self.book.set_property(vertex, name, value);
         }

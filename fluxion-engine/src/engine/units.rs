@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::book::Book;
 use crate::graph::Graph;
-use crate::limits::SLOT_PLACES_MAX;
+use crate::limits::{NAME_BYTES_MAX, SLOT_PLACES_MAX};
 use crate::pools::{Amounts, COUNT_MAX, SlotShape, Slots, Tenancy};
 use crate::readers::r;
 use crate::readers::slots::{EndText, PlacesText, SlotsText};
@@ -33,6 +33,7 @@ fn of_shape(
     let wrong = |more: &str| Error::invalid(format!("{what}{more}"));
     let tenancy = Tenancy::of(text.tenant, text.guest)
         .ok_or_else(|| wrong(": tenant and guest exclude each other"))?;
+    NAME_BYTES_MAX.check(text.label.len(), format_args!("{what}.label"))?;
     let EndText(end) = text.end;
     if end.instant() <= at {
         return Err(wrong(".end: not after the start"));

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::arena::Arena;
 use super::text::{Properties, PropertySet, TextId, Texts};
+use crate::limits::NAME_BYTES_MAX;
 use crate::vertex::VertexId;
 
 /// A subsystem besides containment, and the path of a vertex in it.
@@ -39,6 +40,11 @@ impl Names {
         self.texts.get(text)
     }
 
+    /// Bytes of a set of properties.
+    pub(super) fn set_bytes(&self, set: PropertySet) -> usize {
+        self.texts.set(set).iter().map(|(name, value)| name.len() + value.len()).sum()
+    }
+
     /// A set of properties, sorted by name.
     pub(super) fn set(&self, set: PropertySet) -> &Properties {
         self.texts.set(set)
@@ -52,6 +58,33 @@ impl Names {
             (None, -1) => Cow::Borrowed(basename()),
             (None, id) => Cow::Owned(format!("{}{id}", basename())),
         }
+    }
+
+    /// Bytes of the name of a vertex.
+    pub(super) fn name_bytes(&self, arena: &Arena, vertex: VertexId) -> usize {
+        let basename = || self.texts.get(arena.basename(vertex)).len();
+        match (arena.name(vertex), arena.id(vertex)) {
+            (Some(name), _) => self.texts.get(name).len(),
+            (None, -1) => basename(),
+            (None, id) => {
+                let digits = id.unsigned_abs().checked_ilog10().unwrap_or(0) as usize + 1;
+                basename() + usize::from(id < 0) + digits
+            }
+        }
+    }
+
+    /// Bytes of the path of a vertex, if that does not follow from names.
+    pub(super) fn odd_path_bytes(&self, vertex: VertexId) -> Option<usize> {
+        if self.odd_paths.is_empty() {
+            None
+        } else {
+            self.odd_paths.get(&vertex).map(|path| path.len())
+        }
+    }
+
+    /// A name, a basename or a unit of more bytes than there may be.
+    pub(super) fn too_long(&self) -> Option<&str> {
+        self.texts.strings().find(|text| !NAME_BYTES_MAX.allows(text.len()))
     }
 
     /// Whether the name of a vertex is basename and id.

@@ -61,6 +61,11 @@ impl Texts {
         &self.strings[id.0 as usize]
     }
 
+    /// All strings.
+    pub(crate) fn strings(&self) -> impl Iterator<Item = &str> {
+        self.strings.iter().map(|text| &**text)
+    }
+
     /// The set of these properties; of a name that occurs twice the last counts.
     pub(crate) fn intern_set<'a>(
         &mut self,

@@ -6,7 +6,7 @@ use std::fmt::{Arguments, Display};
 use super::{
     Cap, Constraint, Count, Extras, Growth, Hold, Jobspec, LevelRule, Resource, SlotExtras, Within,
 };
-use crate::limits::JOBSPEC_DEPTH_MAX;
+use crate::limits::{JOBSPEC_DEPTH_MAX, Limit, NAME_BYTES_MAX, PATH_BYTES_MAX};
 use crate::policy::Policy;
 use crate::pools::Tenancy;
 use crate::tree::{Value, wrong};
@@ -60,12 +60,12 @@ fn resource(value: &Value<'_>, at: Arguments<'_>, depth: usize) -> Result<Resour
     }
     let fields = map(value, at)?;
     only(fields, at, &["type", "count", "unit", "exclusive", "with", "label", "id"])?;
-    let kind = scalar(require(value, fields, at, "type")?, format_args!("{at}: type"))?;
+    let kind = name(require(value, fields, at, "type")?, format_args!("{at}: type"))?;
     let exclusive = get(fields, "exclusive")
         .map(|value| bool_of(value, format_args!("{at}: exclusive")))
         .transpose()?;
     let label =
-        get(fields, "label").map(|label| scalar(label, format_args!("{at}: label"))).transpose()?;
+        get(fields, "label").map(|label| name(label, format_args!("{at}: label"))).transpose()?;
     if &*kind == "slot" && label.is_none() {
         return Err(wrong(value, format_args!("{at}: label"), "a slot needs one"));
     }
@@ -177,7 +177,7 @@ fn attributes(value: &Value<'_>, into: &mut Jobspec) -> Result<(), Error> {
         into.hold = hold(duration, "attributes.system.duration")?;
     }
     if let Some(queue) = get(system, "queue") {
-        into.queue = Some(scalar(queue, "attributes.system.queue")?.into_owned());
+        into.queue = Some(name(queue, "attributes.system.queue")?.into_owned());
     }
     if let Some(constraints) = get(system, "constraints") {
         into.constraint = Some(Constraint::read(constraints)?);
@@ -274,7 +274,7 @@ fn read_slots(value: &Value<'_>) -> Result<SlotExtras, Error> {
     const AT: &str = "attributes.system.fluxion.slots";
     let fields = map(value, AT)?;
     only(fields, AT, &["label", "ranks", "prefer", "counted", "duration", "end"])?;
-    let label = scalar(require(value, fields, AT, "label")?, AT)?.into();
+    let label = name(require(value, fields, AT, "label")?, AT)?.into();
     let (ranks, counted) = (read_ranks(fields, "ranks", AT)?, read_ranks(fields, "counted", AT)?);
     let prefer = get(fields, "prefer").map(|tiers| read_tiers(tiers, AT)).transpose()?;
     let mut hold = None;
@@ -317,7 +317,7 @@ fn read_cap(value: &Value<'_>) -> Result<Cap, Error> {
     only(fields, AT, &["labels", "count"])?;
     let labels = list(require(value, fields, AT, "labels")?, AT)?;
     let labels =
-        labels.iter().map(|label| Ok(scalar(label, AT)?.into())).collect::<Result<_, Error>>()?;
+        labels.iter().map(|label| Ok(name(label, AT)?.into())).collect::<Result<_, Error>>()?;
     let count = require(value, fields, AT, "count")?;
     let count =
         count.unsigned().ok_or_else(|| wrong(count, AT, "count: not an unsigned number"))?;
@@ -328,18 +328,18 @@ fn read_level_rule(value: &Value<'_>) -> Result<LevelRule, Error> {
     const AT: &str = "attributes.system.fluxion.levels";
     let fields = map(value, AT)?;
     only(fields, AT, &["level", "labels", "within", "part", "slice", "max_per_part", "max_skew"])?;
-    let level = scalar(require(value, fields, AT, "level")?, AT)?.into();
+    let level = name(require(value, fields, AT, "level")?, AT)?.into();
     let labels = match get(fields, "labels") {
         Some(labels) => {
             let labels = list(labels, AT)?.iter();
-            Some(labels.map(|label| Ok(scalar(label, AT)?.into())).collect::<Result<_, Error>>()?)
+            Some(labels.map(|label| Ok(name(label, AT)?.into())).collect::<Result<_, Error>>()?)
         }
         None => None,
     };
     let within =
         match (get(fields, "within").map(|within| (within, within.text())), get(fields, "part")) {
             (None, None) => Within::Any,
-            (None, Some(part)) => Within::Part(scalar(part, AT)?.into()),
+            (None, Some(part)) => Within::Part(path(part, AT)?.into()),
             (Some((_, Some(within))), None) if within == "one" => Within::One,
             (Some((_, Some(within))), None) if within == "fewest" => Within::Fewest,
             (Some((within, _)), None) => {
@@ -388,6 +388,29 @@ fn list<'n, 'a>(value: &'n Value<'a>, at: impl Display) -> Result<&'n [Value<'a>
 
 fn scalar<'n>(value: &'n Value<'_>, at: impl Display) -> Result<Cow<'n, str>, Error> {
     value.text().ok_or_else(|| wrong(value, at, "not a scalar"))
+}
+
+/// A name, or a label.
+fn name<'n>(value: &'n Value<'_>, at: impl Display) -> Result<Cow<'n, str>, Error> {
+    limited(value, at, NAME_BYTES_MAX)
+}
+
+/// The name of a part, which may be the path of a vertex.
+fn path<'n>(value: &'n Value<'_>, at: impl Display) -> Result<Cow<'n, str>, Error> {
+    limited(value, at, PATH_BYTES_MAX)
+}
+
+fn limited<'n>(
+    value: &'n Value<'_>,
+    at: impl Display,
+    limit: Limit,
+) -> Result<Cow<'n, str>, Error> {
+    let text = scalar(value, &at)?;
+    if limit.allows(text.len()) {
+        Ok(text)
+    } else {
+        Err(wrong(value, at, format_args!("more than {limit}")))
+    }
 }
 
 fn get<'n, 'a>(fields: &'n Fields<'a>, name: &str) -> Option<&'n Value<'a>> {

@@ -11,8 +11,11 @@ use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqA
 use crate::Error;
 use crate::graph::{Builder, Graph, NewVertex, NodeText, PoolTypes, VertexId};
 use crate::hostlist::stem_and_digits;
-use crate::limits::{JGF_BYTES_MAX, VERTICES_MAX};
-use crate::tree::without_mark;
+use crate::limits::{
+    JGF_BYTES_MAX, Limit, NAME_BYTES_MAX, PATH_BYTES_MAX, PROPERTIES_MAX, VERTEX_PROPERTIES_MAX,
+    VERTICES_MAX,
+};
+use crate::tree::{Name, without_mark};
 
 /// The subsystem that is read; edges and paths of others are passed over.
 const CONTAINMENT: &str = "containment";
@@ -27,6 +30,8 @@ pub(crate) struct Document<'a> {
     /// `free_ranks`: what lies there is not meant.
     pub(crate) free_ranks: Option<String>,
     ids: Ids<'a>,
+    /// How many properties there were so far.
+    properties: usize,
 }
 
 /// The outer ids of a document; they are numbers nearly always.
@@ -45,7 +50,7 @@ trait Sink<'a> {
 
 /// Reads a whole graph.
 pub(crate) fn read(text: &str, pool_types: PoolTypes) -> Result<Graph, Error> {
-    let mut sink = Load { builder: Builder::new(pool_types), ids: Ids::default() };
+    let mut sink = Load { builder: Builder::new(pool_types), ids: Ids::default(), properties: 0 };
     run(text, &mut sink)?;
     sink.builder.finish()
 }
@@ -67,6 +72,8 @@ fn run<'a>(text: &'a str, sink: &mut impl Sink<'a>) -> Result<(), Error> {
 struct Load<'a> {
     builder: Builder,
     ids: Ids<'a>,
+    /// How many properties there were so far.
+    properties: usize,
 }
 
 impl<'a> Sink<'a> for Load<'a> {
@@ -75,6 +82,8 @@ impl<'a> Sink<'a> for Load<'a> {
             return self.ids.add(id, ELSEWHERE);
         }
         VERTICES_MAX.check(self.builder.len() + 1, "graph")?;
+        self.properties += node.properties.len();
+        PROPERTIES_MAX.check(self.properties, "graph")?;
         self.ids.add(id, self.builder.len())?;
         let builder = &mut self.builder;
         let plain = node.id != -1 && is_plain(&node.name, &node.basename, node.id);
@@ -109,6 +118,8 @@ impl<'a> Sink<'a> for Load<'a> {
 impl<'a> Sink<'a> for Document<'a> {
     fn node(&mut self, id: Cow<'a, str>, node: NodeText<'a>) -> Result<(), Error> {
         VERTICES_MAX.check(self.nodes.len() + 1, "graph")?;
+        self.properties += node.properties.len();
+        PROPERTIES_MAX.check(self.properties, "graph")?;
         self.ids.add(id, self.nodes.len())?;
         self.nodes.push(node);
         Ok(())
@@ -196,8 +207,39 @@ struct Metadata<'a> {
     size: Option<i64>,
     #[serde(rename = "unit", borrow, default, deserialize_with = "no_null")]
     _unit: Option<Cow<'a, str>>,
-    #[serde(borrow, default, deserialize_with = "no_null")]
-    properties: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
+    #[serde(borrow, default)]
+    properties: PropertiesText<'a>,
+}
+
+/// The properties of a vertex. They are counted while they are read: one vertex could have
+/// gigabytes of them.
+#[derive(Default)]
+struct PropertiesText<'a>(BTreeMap<Cow<'a, str>, Cow<'a, str>>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for PropertiesText<'a> {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        struct Pairs;
+
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = BTreeMap<Cow<'de, str>, Cow<'de, str>>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
+                let mut all = BTreeMap::new();
+                while let Some((Name(name), Name(value))) = map.next_entry()? {
+                    all.insert(name, value);
+                    let counted = VERTEX_PROPERTIES_MAX.check(all.len(), "properties");
+                    counted.map_err(de::Error::custom)?;
+                }
+                Ok(all)
+            }
+        }
+
+        reader.deserialize_map(Pairs).map(PropertiesText)
+    }
 }
 
 /// A field may be left out. As upstream, null is no way to do so.
@@ -236,6 +278,9 @@ impl Edge<'_> {
 
 fn vertex<'a>(outer_id: &str, metadata: Metadata<'a>) -> Result<NodeText<'a>, Error> {
     let wrong = |what: &str| Error::invalid(format!("vertex {outer_id:?}: {what}"));
+    let check = |limit: Limit, text: &str, what: &str| {
+        limit.check(text.len(), format_args!("vertex {outer_id:?}: {what}"))
+    };
     let uniq_id = match metadata.uniq_id {
         Some(id) => id,
         None => outer_id.parse().map_err(|_| wrong("no uniq_id, and the id is no number"))?,
@@ -250,6 +295,10 @@ fn vertex<'a>(outer_id: &str, metadata: Metadata<'a>) -> Result<NodeText<'a>, Er
     });
     let basename = metadata.basename.unwrap_or_else(|| metadata.kind.clone());
     let name = metadata.name.unwrap_or_else(|| Cow::Owned(format!("{basename}{id}")));
+    for (text, what) in [(&metadata.kind, "type"), (&basename, "basename"), (&name, "name")] {
+        check(NAME_BYTES_MAX, text, what)?;
+    }
+    check(PATH_BYTES_MAX, &path, "paths: containment")?;
     let rank = match metadata.rank {
         None | Some(..0) => -1,
         Some(rank) => i32::try_from(rank).map_err(|_| wrong("rank: more than 2^31-1"))?,
@@ -269,7 +318,7 @@ fn vertex<'a>(outer_id: &str, metadata: Metadata<'a>) -> Result<NodeText<'a>, Er
         uniq_id,
         rank,
         size,
-        properties: metadata.properties.unwrap_or_default(),
+        properties: metadata.properties.0,
         up,
         exclusive: metadata.exclusive.unwrap_or(false),
     })

@@ -10,6 +10,7 @@ use crate::amounts::amount_of;
 use crate::constraint::Constraint;
 use crate::graph::{Graph, TypeId};
 use crate::jobspec::{Count, Jobspec, Resource};
+use crate::limits::TEXT_BYTES_MAX;
 use crate::schedule::Filters;
 
 /// Units per type.
@@ -98,6 +99,9 @@ impl Request {
                     resource.kind
                 ))
             })?;
+            // A label is written with each vertex that serves its level.
+            let labels = resource.label.as_deref().unwrap_or_default().len();
+            TEXT_BYTES_MAX.check(labels.saturating_mul(graph.len()), "resources: label")?;
             if resource.exclusive == Some(true) && !self.exclusive_kinds.contains(&kind) {
                 self.exclusive_kinds.push(kind);
             }

@@ -22,10 +22,12 @@ impl Graph {
             ranks,
             root,
             wholes: Wholes::default(),
+            text_bytes: 0,
             pool_types,
             pools: Pools::default(),
             changes,
         };
+        graph.count_texts()?;
         rows::fill(&mut graph)?;
         let whole = graph.vertices().filter(|vertex| !graph.is_pool(*vertex));
         graph.wholes.units =

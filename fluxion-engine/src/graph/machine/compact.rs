@@ -30,6 +30,7 @@ impl Graph {
         self.ranks.renumber(to);
         self.pools.renumber(to);
         self.root = to(self.root);
+        self.text_bytes = self.vertices().map(|vertex| self.text_bytes_of(vertex)).sum();
         self.changes.of_numbers();
     }
 }

@@ -27,6 +27,15 @@ pub(crate) struct NodeText<'a> {
     pub(crate) exclusive: bool,
 }
 
+impl NodeText<'_> {
+    /// Bytes of its texts, as a graph counts them.
+    fn text_bytes(&self) -> usize {
+        let properties = self.properties.iter().map(|(name, value)| name.len() + value.len());
+        let names = self.kind.len() + self.basename.len() + self.name.len() + self.path.len();
+        names + properties.sum::<usize>()
+    }
+}
+
 /// Vertices that can be added, and the order in which they are: parents first.
 pub(crate) struct Enlargement<'a> {
     addition: Addition<'a>,
@@ -183,6 +192,7 @@ impl Graph {
             }
             let parent = parent.map(|parent| addition.placed[&parent]);
             let id = insert(self, &addition.nodes[at], parent)?;
+            self.text_bytes += self.text_bytes_of(id);
             if addition.leads_back[at] {
                 self.arena.lead_back(id);
             }
@@ -316,6 +326,8 @@ fn check(
     // Those that were removed still take memory.
     VERTICES_MAX.check(graph.len() + nodes.len() - placed.len(), "graph")?;
     graph.types.check_room_for(nodes.iter().map(|node| &*node.kind))?;
+    let new = nodes.iter().enumerate().filter(|(at, _)| !placed.contains_key(at));
+    graph.check_texts(new.map(|(_, node)| node.text_bytes()).sum(), "graph")?;
     let mut node_ranks = HashMap::new();
     let mut units = graph.wholes.units;
     let sources: HashSet<usize> = edges.iter().map(|(source, _)| *source).collect();

@@ -15,10 +15,12 @@ impl Graph {
         self.changes.of_properties();
         self.pools.admitted.forget();
         self.pools.gains.note_all();
+        self.text_bytes = self.text_bytes.saturating_sub(self.text_bytes_of(vertex));
         let mut all = self.properties(vertex).clone();
         all.push((name.into(), value.into()));
         let set = self.names.properties(all.iter().map(|(name, value)| (&**name, &**value)));
         self.arena.set_properties(vertex, set);
+        self.text_bytes = self.text_bytes.saturating_add(self.text_bytes_of(vertex));
     }
 
     /// Marks a vertex up or down.

@@ -6,6 +6,7 @@ mod finding;
 pub(super) mod growth;
 mod marks;
 mod rows;
+mod texts;
 
 use std::borrow::Cow;
 
@@ -31,6 +32,8 @@ pub struct Graph {
     ranks: Ranks,
     root: VertexId,
     wholes: Wholes,
+    /// Bytes of the texts of all vertices. Those that were removed still take memory.
+    text_bytes: usize,
     pool_types: PoolTypes,
     pub(crate) pools: Pools,
     changes: Changes,

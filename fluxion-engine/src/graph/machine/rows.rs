@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::Graph;
 use crate::Error;
 use crate::graph::arena::NewVertex;
+use crate::limits::{VERTICES_MAX, beginning};
 use crate::pools::Size;
 use crate::sound::contradiction;
 use crate::vertex::{TypeId, VertexId};
@@ -15,16 +16,23 @@ impl Graph {
     pub fn resize(&mut self, rank: u32, kind: &str, size: u64) -> Result<u64, Error> {
         let row = self.row(rank)?;
         let node = self.pools.vertices()[row];
-        self.pools.check_room(self.size_with_types([kind]), format_args!("type {kind:?}"))?;
-        let type_id = self.types.intern(kind)?;
-        let pools: Vec<VertexId> =
-            self.children(node).iter().copied().filter(|id| self.kind(*id) == type_id).collect();
+        let known = self.types.get(kind);
+        let is_of_kind = |id: &VertexId| Some(self.kind(*id)) == known;
+        let pools: Vec<VertexId> = self.children(node).iter().copied().filter(is_of_kind).collect();
         if let Some(whole) = pools.iter().find(|id| !self.is_pool(**id)) {
             return Err(Error::invalid(format!(
                 "vertex {}: is handed out whole, not a pool",
                 self.path(*whole)
             )));
         }
+        let place = format_args!("type {:?}", beginning(kind));
+        self.pools.check_room(self.size_with_types([kind]), place)?;
+        if pools.is_empty() && size > 0 {
+            VERTICES_MAX.check(self.len() + 1, place)?;
+            // Its path, its name, its basename and its type.
+            self.check_texts(self.path(node).len() + 4 * kind.len() + 3, place)?;
+        }
+        let type_id = self.types.intern(kind)?;
         if pools.is_empty() && size > 0 {
             let vertex = NewVertex::new(type_id, self.names.text(kind), 0, -1);
             let vertex = NewVertex { rank: self.rank(node), size, ..vertex };
@@ -32,6 +40,7 @@ impl Graph {
             self.changes.of_vertices();
             self.arena.make_pool(id);
             self.arena.link(node, id);
+            self.text_bytes += self.text_bytes_of(id);
         } else {
             self.changes.of_vertices();
             // Several pools of a type on one node count as one; the first then stands for all of

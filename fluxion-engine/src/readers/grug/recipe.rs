@@ -6,7 +6,7 @@ use std::str::FromStr;
 use roxmltree::{Document, Node};
 
 use crate::Error;
-use crate::limits::{RECIPE_BYTES_MAX, RECIPE_ELEMENTS_MAX};
+use crate::limits::{NAME_BYTES_MAX, RECIPE_BYTES_MAX, RECIPE_ELEMENTS_MAX};
 
 /// The subsystem that is generated.
 pub(super) const CONTAINMENT: &str = "containment";
@@ -176,17 +176,17 @@ fn check_edges(vertices: usize, edges: &[EdgeRecipe]) -> Result<(), Error> {
 }
 
 fn vertex(data: &Data<'_, '_>) -> Result<VertexRecipe, Error> {
-    let kind = data.text("type", "");
+    let kind = data.name("type", "")?;
     if kind.is_empty() {
         return Err(wrong(data.element, "type: missing"));
     }
     Ok(VertexRecipe {
         is_root: data.number::<i32>("root", 0)? != 0,
         kind: kind.to_owned(),
-        basename: data.text("basename", kind).to_owned(),
+        basename: data.name("basename", kind)?.to_owned(),
         size: data.number("size", 1)?,
-        unit: data.text("unit", "").to_owned(),
-        subsystem: data.text("subsystem", CONTAINMENT).to_owned(),
+        unit: data.name("unit", "")?.to_owned(),
+        subsystem: data.name("subsystem", CONTAINMENT)?.to_owned(),
     })
 }
 
@@ -201,13 +201,13 @@ fn edge(data: &Data<'_, '_>, source: usize, target: usize) -> Result<EdgeRecipe,
         place: place(data.element),
         source,
         target,
-        subsystem: data.text("e_subsystem", CONTAINMENT).to_owned(),
+        subsystem: data.name("e_subsystem", CONTAINMENT)?.to_owned(),
         method,
         scale: data.number("multi_scale", 1)?,
         id_scope: data.number("id_scope", 0)?,
         id_start: data.number("id_start", 0)?,
         id_stride: data.number("id_stride", 1)?,
-        target_subsystem: data.text("as_tgt_subsystem", CONTAINMENT).to_owned(),
+        target_subsystem: data.name("as_tgt_subsystem", CONTAINMENT)?.to_owned(),
         target_up: data.number("as_tgt_uplvl", 1)?,
         source_up: data.number("as_src_uplvl", 1)?,
     })
@@ -261,6 +261,15 @@ impl<'d> Keys<'d> {
 impl<'d> Data<'d, '_> {
     fn text(&self, name: &str, default: &'d str) -> &'d str {
         self.values.get(name).copied().unwrap_or(default)
+    }
+
+    /// A text that vertices will have.
+    fn name(&self, name: &str, default: &'d str) -> Result<&'d str, Error> {
+        let text = self.text(name, default);
+        if NAME_BYTES_MAX.allows(text.len()) {
+            return Ok(text);
+        }
+        Err(NAME_BYTES_MAX.exceeded(format_args!("{}: {name}", place(self.element))))
     }
 
     fn number<T: FromStr>(&self, name: &str, default: T) -> Result<T, Error> {

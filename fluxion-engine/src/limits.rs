@@ -87,6 +87,13 @@ limits! {
     /// record: an edge may lead to each vertex from each of its sources.
     OTHER_PATHS_BYTES_MAX = 1 << 30, "bytes of paths in other subsystems";
 
+    /// Attributes of an element of a recipe or a topology: each is compared with all before it.
+    XML_ATTRIBUTES_MAX = 256, "attributes of an element";
+
+    /// Namespaces that a recipe or a topology declares: those of an element are copied to the ones
+    /// below it. Real ones declare a few, at the top.
+    XML_NAMESPACES_MAX = 64, "namespaces";
+
     /// A topology of hwloc: all of it is in memory as a tree, as a recipe is. That of a large
     /// machine has 200 KiB.
     TOPOLOGY_BYTES_MAX = 16 << 20, "bytes of a topology";

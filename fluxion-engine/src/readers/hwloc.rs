@@ -7,10 +7,11 @@
 
 use std::collections::HashMap;
 
-use roxmltree::{Document, Node, ParsingOptions};
+use roxmltree::Node;
 
 use super::allowlist::Allowlist;
 use super::host::basename_and_id;
+use super::xml;
 use crate::Error;
 use crate::graph::{Builder, Graph, NewVertex, PoolTypes, VertexId};
 use crate::limits::{TOPOLOGY_BYTES_MAX, TOPOLOGY_DEPTH_MAX, VERTICES_MAX};
@@ -31,10 +32,7 @@ pub(crate) fn read(text: &str, pool_types: PoolTypes, allowed: &Allowlist) -> Re
     if text.is_empty() {
         return reader.builder.finish();
     }
-    let nodes_limit = u32::try_from(VERTICES_MAX.max).unwrap_or(u32::MAX);
-    let options = ParsingOptions { allow_dtd: true, nodes_limit, ..ParsingOptions::default() };
-    let document = Document::parse_with_options(text, options)
-        .map_err(|error| Error::invalid(format!("topology: {error}")))?;
+    let document = xml::parse(text, "topology", true)?;
     let topology = document.root_element();
     if topology.tag_name().name() != "topology" {
         return Err(wrong(topology, "the document is no topology"));

@@ -8,6 +8,7 @@ pub(crate) mod jgf;
 pub(crate) mod r;
 mod rv1exec;
 pub(crate) mod slots;
+mod xml;
 
 pub use allowlist::Allowlist;
 

@@ -3,10 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::str::FromStr;
 
-use roxmltree::{Document, Node};
+use roxmltree::Node;
 
 use crate::Error;
 use crate::limits::{NAME_BYTES_MAX, RECIPE_BYTES_MAX, RECIPE_ELEMENTS_MAX};
+use crate::readers::xml;
 
 /// The subsystem that is generated.
 pub(super) const CONTAINMENT: &str = "containment";
@@ -100,8 +101,7 @@ struct Data<'d, 'i> {
 impl Recipe {
     pub(super) fn read(text: &str) -> Result<Self, Error> {
         RECIPE_BYTES_MAX.check(text.len(), "grug")?;
-        let document =
-            Document::parse(text).map_err(|error| Error::invalid(format!("grug: {error}")))?;
+        let document = xml::parse(text, "grug", false)?;
         let root = document.root_element();
         if root.tag_name().name() != "graphml" {
             return Err(wrong(root, "not a graphml document"));
@@ -121,6 +121,9 @@ impl Recipe {
             }
         }
         let graph = children(root, "graph").next().ok_or_else(|| wrong(root, "no graph"))?;
+        // Before they are read: to tell the line of an element takes a look at all before it.
+        let elements = children(graph, "node").count() + children(graph, "edge").count();
+        RECIPE_ELEMENTS_MAX.check(elements, place(graph))?;
         let (mut vertices, mut index) = (Vec::new(), HashMap::new());
         for element in children(graph, "node") {
             let id = attribute(element, "id")?;
@@ -141,7 +144,6 @@ impl Recipe {
             let (source, target) = (end("source")?, end("target")?);
             edges.push(edge(&of_edges.data(element)?, source, target)?);
         }
-        RECIPE_ELEMENTS_MAX.check(vertices.len() + edges.len(), place(graph))?;
         check_edges(vertices.len(), &edges)?;
         Ok(Recipe { vertices, edges })
     }

@@ -330,3 +330,11 @@ fn paths_of_other_subsystems_are_counted_over_the_whole_recipe() {
         assert!(error.text.contains("OTHER_PATHS_BYTES_MAX"), "{error}");
     });
 }
+
+#[test]
+fn elements_are_counted_before_they_are_read() {
+    // To tell where each of these stands would take hours.
+    let text = recipe(&(vertex("a", "") + &"<edge source='a' target='b'/>".repeat(400_000)));
+    let error = read(&text, PoolTypes::default()).unwrap_err();
+    assert!(error.text.contains("more than 1024 nodes and edges of a recipe"), "{error}");
+}

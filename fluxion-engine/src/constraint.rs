@@ -50,18 +50,12 @@ impl Constraint {
                 node.properties.iter().any(|(name, _)| *name == property.name) != property.absent
             }),
             Constraint::Hosts(names) => names.contains(&*node.name),
-            Constraint::Ranks(ranges) => node.rank.is_some_and(|rank| holds(ranges, rank)),
+            Constraint::Ranks(ranges) => node.rank.is_some_and(|rank| idset::holds(ranges, rank)),
             Constraint::And(all) => all.iter().all(|one| one.admits(node)),
             Constraint::Or(any) => any.iter().any(|one| one.admits(node)),
             Constraint::Not(all) => !all.iter().all(|one| one.admits(node)),
         }
     }
-}
-
-/// Whether sorted, disjoint ranges hold `rank`.
-fn holds(ranges: &[(u32, u32)], rank: u32) -> bool {
-    let at = ranges.partition_point(|(_, last)| *last < rank);
-    ranges.get(at).is_some_and(|(first, _)| *first <= rank)
 }
 
 fn read(
@@ -123,7 +117,7 @@ fn read(
             for (operand, text) in texts()? {
                 ranges.extend(idset::parse(&text).map_err(|error| at(operand, error))?);
             }
-            Constraint::Ranks(merge(ranges))
+            Constraint::Ranks(idset::merge(ranges))
         }
         "and" => Constraint::And(nested(hosts)?),
         "or" => Constraint::Or(nested(hosts)?),
@@ -140,22 +134,6 @@ fn property(text: &str) -> Result<Property, Error> {
         )));
     }
     Ok(Property { name: name.into(), absent })
-}
-
-/// Sorts ranges and joins those that overlap.
-fn merge(mut ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
-    if ranges.windows(2).all(|pair| pair[0].1 < pair[1].0) {
-        return ranges;
-    }
-    ranges.sort_unstable();
-    let mut merged: Vec<(u32, u32)> = Vec::with_capacity(ranges.len());
-    for (first, last) in ranges {
-        match merged.last_mut() {
-            Some(open) if first <= open.1 => open.1 = open.1.max(last),
-            _ => merged.push((first, last)),
-        }
-    }
-    merged
 }
 
 #[cfg(test)]

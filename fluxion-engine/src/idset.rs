@@ -37,6 +37,33 @@ pub(crate) fn parse(text: &str) -> Result<Vec<(u32, u32)>, Error> {
     Ok(ranges)
 }
 
+/// Whether ascending, disjoint ranges hold an id.
+pub(crate) fn holds(ranges: &[(u32, u32)], id: u32) -> bool {
+    let at = ranges.partition_point(|(_, last)| *last < id);
+    ranges.get(at).is_some_and(|(first, _)| *first <= id)
+}
+
+/// Whether ascending, disjoint ranges hold a rank; they hold none of a vertex without one.
+pub(crate) fn hold_rank(ranges: &[(u32, u32)], rank: i32) -> bool {
+    u32::try_from(rank).is_ok_and(|rank| holds(ranges, rank))
+}
+
+/// Sorts ranges and joins those that overlap.
+pub(crate) fn merge(mut ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
+    if ranges.windows(2).all(|pair| pair[0].1 < pair[1].0) {
+        return ranges;
+    }
+    ranges.sort_unstable();
+    let mut merged: Vec<(u32, u32)> = Vec::with_capacity(ranges.len());
+    for (first, last) in ranges {
+        match merged.last_mut() {
+            Some(open) if first <= open.1 => open.1 = open.1.max(last),
+            _ => merged.push((first, last)),
+        }
+    }
+    merged
+}
+
 /// Takes the digits at the beginning: no sign, no blank.
 fn take_id(rest: &mut &[u8]) -> Option<u32> {
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -111,6 +138,16 @@ mod tests {
         ] {
             assert_eq!(parse(wrong).unwrap_err().reason, crate::Reason::Invalid, "{wrong}");
         }
+    }
+
+    #[test]
+    fn finds_ids_in_merged_ranges() {
+        let ranges = merge(vec![(7, 9), (0, 3), (2, 5), (9, 9)]);
+        assert_eq!(ranges, [(0, 5), (7, 9)]);
+        let held: Vec<u32> = (0..12).filter(|id| holds(&ranges, *id)).collect();
+        assert_eq!(held, [0, 1, 2, 3, 4, 5, 7, 8, 9]);
+        assert!(hold_rank(&ranges, 9) && !hold_rank(&ranges, 6) && !hold_rank(&ranges, -1));
+        assert!(!holds(&[], 0));
     }
 
     #[test]

@@ -50,11 +50,7 @@ impl Engine {
     pub fn remove_ranks(&mut self, ranks: &str) -> Result<(), Error> {
         self.book.not_in_a_trial("remove_ranks")?;
         let ranges = idset::parse(ranks)?;
-        let within = |rank: i32| {
-            u32::try_from(rank).is_ok_and(|rank| {
-                ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank))
-            })
-        };
+        let within = |rank: i32| idset::hold_rank(&ranges, rank);
         let root = self.graph().root();
         if within(self.graph().rank(root)) {
             // Before anything is changed.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::Engine;
 use super::units;
 use super::update::UpdateReader;
-use crate::Error;
 use crate::book::job::{Job, JobMode, no_job};
 use crate::graph::VertexId;
 use crate::readers::jgf;
 use crate::readers::r::{self, RanksOnly};
 use crate::schedule::Touch;
+use crate::{Error, idset};
 
 impl Engine {
     /// Gives back what an allocated job has on the ranks of an R document, or of its graph if it
@@ -59,11 +59,7 @@ fn give_back_part(
         UpdateReader::Rv1exec => {
             let ranges = ranks(text)?;
             must_hold_all(engine, id, &ranges)?;
-            let within = |rank: i32| {
-                u32::try_from(rank).is_ok_and(|rank| {
-                    ranges.iter().any(|(first, last)| (*first..=*last).contains(&rank))
-                })
-            };
+            let within = |rank: i32| idset::hold_rank(&ranges, rank);
             engine.book.release_ranks(id, &within)
         }
         UpdateReader::Jgf | UpdateReader::JgfShorthand => {
@@ -106,10 +102,11 @@ fn slots_named(engine: &Engine, r: &str) -> Result<Vec<(u32, Box<str>, u64)>, Er
     Ok(named)
 }
 
+/// The ranks of an R, ascending and each once: a document may name them any number of times.
 fn ranks(text: &str) -> Result<Vec<(u32, u32)>, Error> {
     let document: RanksOnly<'_> = r::read(text, "R")?;
     document.check_version("R")?;
-    Ok(document.ranks("R")?.concat())
+    Ok(idset::merge(document.ranks("R")?.concat()))
 }
 
 /// As upstream, where a partial cancel fails unless the job has a vertex of each rank for

@@ -11,7 +11,7 @@ use super::units;
 use crate::book::job::{JobInfo, JobMode};
 use crate::book::questions;
 use crate::graph::{Graph, TypeId, VertexId};
-use crate::limits::R_BYTES_MAX;
+use crate::limits::{R_BYTES_MAX, VERTICES_MAX};
 use crate::pools::Slots;
 use crate::readers::jgf;
 use crate::readers::r::{self, Children, Lite, Resources};
@@ -263,9 +263,7 @@ fn named(
     };
     let mut all = Vec::with_capacity(document.nodes.len());
     for node in &document.nodes {
-        if u32::try_from(node.rank)
-            .is_ok_and(|rank| free.iter().any(|(first, last)| (*first..=*last).contains(&rank)))
-        {
+        if idset::hold_rank(&free, node.rank) {
             continue;
         }
         let vertex = graph.find(&node.path, node.rank).ok_or_else(|| Error {
@@ -286,7 +284,9 @@ fn named(
         }
         all.push((vertex, node.exclusive));
         if short && node.exclusive {
-            all.extend(graph.subtree(vertex).into_iter().skip(1).map(|below| (below, true)));
+            let below = graph.subtree(vertex);
+            VERTICES_MAX.check(all.len() + below.len(), "update")?;
+            all.extend(below.into_iter().skip(1).map(|below| (below, true)));
         }
     }
     Ok(all)
@@ -327,9 +327,12 @@ fn executed(graph: &Graph, text: &str, slots: &[Slots]) -> Result<Listing, Error
     let mut ranks: Vec<u32> = Vec::new();
     for (first, last) in entries.iter().flatten() {
         // A set of a few bytes may name billions of ranks.
-        if (last - first) as usize >= hosts.len() {
+        let more = (last - first) as usize;
+        if more >= hosts.len() {
             return Err(unequal());
         }
+        // Entries may name the same ranks, each with other vertices.
+        VERTICES_MAX.check(ranks.len() + more + 1, "R: execution.R_lite")?;
         ranks.extend(*first..=*last);
     }
     ranks.sort_unstable();
@@ -400,6 +403,7 @@ fn of_rank(
                 };
                 let vertex =
                     vertices.iter().find(is_it).ok_or_else(|| missing(format!("no {kind}{id}")))?;
+                VERTICES_MAX.check(listing.vertices.len() + 1, "R: execution.R_lite")?;
                 listing.vertices.push((*vertex, true));
                 found += 1;
             }
@@ -416,6 +420,7 @@ fn of_rank(
 mod tests {
     use super::*;
     use crate::MatchFormat;
+    use crate::limits::tests::with_lower;
 
     #[test]
     fn what_cannot_be_written_stays_taken_and_no_job_has_it() {
@@ -436,5 +441,30 @@ mod tests {
             let taken = engine.find("sched-now=allocated", MatchFormat::Jgf, true).unwrap();
             assert_eq!(taken.is_some(), stays, "{format}");
         }
+    }
+
+    #[test]
+    fn what_an_r_lists_again_and_again_is_counted() {
+        let r = |entries: usize| {
+            let lite = vec![r#"{"rank":"0-3","children":{"core":"0-1"}}"#; entries].join(",");
+            format!(r#"{{"version":1,"execution":{{"R_lite":[{lite}],"nodelist":["n[0-3]"]}}}}"#)
+        };
+        let options = r#"{"load_format":"rv1exec","matcher_policy":"first"}"#;
+        let says = |limit: usize, entries: usize| {
+            let mut engine = Engine::new(&r(1), options).unwrap();
+            let error = with_lower(VERTICES_MAX, limit, || {
+                engine.update_allocate(1, &r(entries)).map(drop).unwrap_err()
+            });
+            assert_eq!(engine.job_count(), 0);
+            error.text
+        };
+        // Ranks, and vertices.
+        for (limit, entries) in [(19, 5), (39, 5)] {
+            let text = says(limit, entries);
+            assert!(text.starts_with("R: execution.R_lite: more than"), "{text}");
+            assert!(text.ends_with("(VERTICES_MAX)"), "{text}");
+        }
+        let mut engine = Engine::new(&r(1), options).unwrap();
+        with_lower(VERTICES_MAX, 12, || engine.update_allocate(1, &r(1)).unwrap());
     }
 }

@@ -7,13 +7,14 @@
 //! property to the ranks of nodes that have it.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use super::host::basename_and_id;
 use super::r::{self, Ranges, Resources};
 use crate::Error;
 use crate::graph::{Builder, Graph, NewVertex, PoolTypes, VertexId};
-use crate::limits::VERTICES_MAX;
+use crate::limits::{PROPERTIES_MAX, VERTEX_PROPERTIES_MAX, VERTICES_MAX};
 
 /// What errors begin with.
 const WHAT: &str = "rv1exec";
@@ -25,8 +26,8 @@ struct Inventory {
     entries: Vec<Entry>,
     /// Host name by rank.
     hosts: BTreeMap<u32, String>,
-    /// Property and the ranks that have it, in the order of the document.
-    properties: Vec<(String, Ranges)>,
+    /// Properties by rank, in the order of the document.
+    properties: HashMap<u32, Vec<Arc<str>>>,
 }
 
 /// An element of R_lite: these ranks have these children.
@@ -58,8 +59,31 @@ fn parse(text: &str) -> Result<Inventory, Error> {
         let ids = r::ranges(&ids, &format!("{WHAT}: execution.properties.{name}"))?;
         properties.push((name.into_owned(), ids));
     }
+    check_size(&entries)?;
     let hosts = hosts(&execution.nodelist.into_inner(), all)?;
+    let properties = by_rank(&hosts, properties)?;
     Ok(Inventory { entries, hosts, properties })
+}
+
+/// The properties of each rank that there is.
+fn by_rank(
+    hosts: &BTreeMap<u32, String>,
+    properties: Vec<(String, Ranges)>,
+) -> Result<HashMap<u32, Vec<Arc<str>>>, Error> {
+    let (mut by_rank, mut all) = (HashMap::<u32, Vec<Arc<str>>>::new(), 0);
+    for (name, ranges) in properties {
+        let name: Arc<str> = name.into();
+        for (first, last) in ranges {
+            for (rank, _) in hosts.range(first..=last) {
+                let of_rank = by_rank.entry(*rank).or_default();
+                of_rank.push(Arc::clone(&name));
+                all += 1;
+                VERTEX_PROPERTIES_MAX.check(of_rank.len(), "R: execution.properties")?;
+                PROPERTIES_MAX.check(all, "R: execution.properties")?;
+            }
+        }
+    }
+    Ok(by_rank)
 }
 
 /// Names in the order of the host list go to the ranks in ascending order.
@@ -89,7 +113,6 @@ fn hosts(nodelist: &[Cow<'_, str>], mut ranks: Ranges) -> Result<BTreeMap<u32, S
 /// Makes the graph of a document.
 pub(crate) fn read(text: &str, pool_types: PoolTypes) -> Result<Graph, Error> {
     let inventory = parse(text)?;
-    check_size(&inventory)?;
     let mut builder = Builder::new(pool_types);
     let cluster = vertex(&mut builder, 0, "cluster", 0, -1)?;
     let mut count = 1;
@@ -128,8 +151,8 @@ fn node(
     let (basename, id) = basename_and_id(name).ok_or_else(|| {
         wrong(format!("execution.nodelist: {name}: its number is beyond 63 bits"))
     })?;
-    let having = inventory.properties.iter().filter(|(_, ranks)| holds(ranks, rank));
-    let properties = builder.properties(having.map(|(name, _)| (name.as_str(), "")));
+    let having = inventory.properties.get(&rank).into_iter().flatten();
+    let properties = builder.properties(having.map(|name| (&**name, "")));
     let kind = builder.kind("node")?;
     let basename = builder.text(basename);
     let vertex = NewVertex {
@@ -153,22 +176,17 @@ fn vertex(
 }
 
 /// Counts before anything is made: a short idset can name billions.
-fn check_size(inventory: &Inventory) -> Result<(), Error> {
+fn check_size(entries: &[Entry]) -> Result<(), Error> {
     let size = |ranges: &Ranges| {
         ranges.iter().map(|(first, last)| (last - first) as usize + 1).sum::<usize>()
     };
     let mut all = 1usize;
-    for entry in &inventory.entries {
+    for entry in entries {
         let each =
             entry.children.iter().fold(1usize, |all, (_, ids)| all.saturating_add(size(ids)));
         all = all.saturating_add(each.saturating_mul(size(&entry.ranks)));
     }
     VERTICES_MAX.check(all, "R: execution.R_lite")
-}
-
-fn holds(ranges: &Ranges, rank: u32) -> bool {
-    let at = ranges.partition_point(|(_, last)| *last < rank);
-    ranges.get(at).is_some_and(|(first, _)| *first <= rank)
 }
 
 fn number(rank: u32) -> Result<i32, Error> {
@@ -183,6 +201,7 @@ fn wrong(what: String) -> Error {
 mod tests {
     use super::*;
     use crate::Reason;
+    use crate::limits::tests::with_lower;
 
     fn document(r_lite: &str, nodelist: &str) -> String {
         format!(
@@ -224,6 +243,30 @@ mod tests {
             r#"[{"rank":"0","children":{"core":"0"}},{"rank":"0","children":{"gpu":"0"}}]"#;
         let graph = read(&document(entries, r#"["a"]"#), PoolTypes::default()).unwrap();
         assert_eq!(graph.len(), 4);
+    }
+
+    #[test]
+    fn properties_and_ranks_are_counted_before_they_are_multiplied() {
+        let says = |text: &str| read(text, PoolTypes::default()).unwrap_err().text;
+        // Each entry names all ranks again: 10^12 of them.
+        let entries = vec![r#"{"rank":"0-1000000","children":{}}"#; 1_000_000].join(",");
+        let text = document(&format!("[{entries}]"), r#"["n[0-1000000]"]"#);
+        assert!(says(&text).contains("R: execution.R_lite: more than 16777216 vertices"));
+        let with = |count: usize, ranks: &str| {
+            let names: Vec<String> = (0..count).map(|at| format!(r#""p{at}":"{ranks}""#)).collect();
+            let text = document(r#"[{"rank":"0-9","children":{"core":"0"}}]"#, r#"["n[0-9]"]"#);
+            text.replace(r#""arm":"4""#, &names.join(","))
+        };
+        // Those of ranks that are not there count for nothing.
+        let graph = read(&with(100_000, "10-4294967295"), PoolTypes::default()).unwrap();
+        assert!(graph.properties(graph.at_path("/cluster0/n4")[0]).is_empty());
+        let graph = read(&with(4_096, "4"), PoolTypes::default()).unwrap();
+        assert_eq!(graph.properties(graph.at_path("/cluster0/n4")[0]).len(), 4_096);
+        let error = says(&with(4_097, "4"));
+        assert!(error.contains("R: execution.properties: more than 4096"), "{error}");
+        with_lower(PROPERTIES_MAX, 39, || {
+            assert!(says(&with(4, "0-9")).contains("(PROPERTIES_MAX)"));
+        });
     }
 
     #[test]

@@ -69,6 +69,11 @@ limits! {
     /// Resources of a jobspec in each other: a request is read, and searched for, by recursion.
     JOBSPEC_DEPTH_MAX = 32, "levels of resources";
 
+    /// Resources of a jobspec, in each other and beside each other; and in the same way the labels,
+    /// slots, caps and levels in its `attributes.system.fluxion`. They are compared with each
+    /// other.
+    RESOURCES_MAX = 1 << 16, "resources, or settings of slots, of a jobspec";
+
     /// Alternatives that `xor_slot` may multiply to.
     ALTERNATIVES_MAX = 1_000, "alternatives";
 

@@ -16,7 +16,7 @@ fn most(each: usize) -> usize {
 
 /// How many resources there are in a list, with all that they hold.
 fn count(resources: &[Resource]) -> usize {
-    resources.iter().map(|resource| 1 + count(&resource.with)).sum()
+    resources.iter().map(Resource::count_all).sum()
 }
 
 /// Sibling lists with each `xor_slot` decided, in order; `max` at most.

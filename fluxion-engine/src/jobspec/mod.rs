@@ -6,6 +6,7 @@
 //! checked for form and then forgotten: they never influence a match.
 
 mod count;
+mod extras;
 mod read;
 mod spec;
 

@@ -3,19 +3,15 @@
 use std::borrow::Cow;
 use std::fmt::{Arguments, Display};
 
-use super::{
-    Cap, Constraint, Count, Extras, Growth, Hold, Jobspec, LevelRule, Resource, SlotExtras, Within,
-};
-use crate::limits::{JOBSPEC_DEPTH_MAX, Limit, NAME_BYTES_MAX, PATH_BYTES_MAX};
-use crate::policy::Policy;
-use crate::pools::Tenancy;
+use super::{Constraint, Count, Extras, Growth, Hold, Jobspec, Resource, extras};
+use crate::Error;
+use crate::limits::{JOBSPEC_DEPTH_MAX, Limit, NAME_BYTES_MAX, PATH_BYTES_MAX, RESOURCES_MAX};
 use crate::tree::{Value, wrong};
-use crate::{Error, idset};
 
 /// The longest duration: the width of Fluxion's graph window, 100 years.
 const DURATION_SECONDS_MAX: f64 = 3_153_600_000.0;
 
-type Fields<'a> = [(Cow<'a, str>, Value<'a>)];
+pub(super) type Fields<'a> = [(Cow<'a, str>, Value<'a>)];
 
 impl Jobspec {
     /// Reads a jobspec in JSON or YAML.
@@ -38,6 +34,7 @@ fn jobspec(text: &str) -> Result<Jobspec, Error> {
     if resources.is_empty() {
         return Err(wrong(listed, "resources", "empty"));
     }
+    RESOURCES_MAX.check(resources.iter().map(Resource::count_all).sum(), "resources")?;
     let mut all = Jobspec {
         resources,
         hold: Hold::Endless,
@@ -182,8 +179,8 @@ fn attributes(value: &Value<'_>, into: &mut Jobspec) -> Result<(), Error> {
     if let Some(constraints) = get(system, "constraints") {
         into.constraint = Some(Constraint::read(constraints)?);
     }
-    if let Some(extras) = get(system, "fluxion") {
-        read_extras(extras, into)?;
+    if let Some(own) = get(system, "fluxion") {
+        extras::read(own, into)?;
     }
     Ok(())
 }
@@ -193,7 +190,7 @@ fn attributes(value: &Value<'_>, into: &mut Jobspec) -> Result<(), Error> {
     clippy::cast_sign_loss,
     reason = "checked to lie in 0..=100 years"
 )]
-fn hold(value: &Value<'_>, at: impl Display) -> Result<Hold, Error> {
+pub(super) fn hold(value: &Value<'_>, at: impl Display) -> Result<Hold, Error> {
     let seconds = value.float().ok_or_else(|| wrong(value, at, "not a number"))?;
     if !(0.0..=DURATION_SECONDS_MAX).contains(&seconds) {
         return Ok(Hold::Refused);
@@ -201,176 +198,7 @@ fn hold(value: &Value<'_>, at: impl Display) -> Result<Hold, Error> {
     Ok(if seconds == 0.0 { Hold::Endless } else { Hold::Seconds(seconds.ceil() as u64) })
 }
 
-fn read_extras(value: &Value<'_>, into: &mut Jobspec) -> Result<(), Error> {
-    const AT: &str = "attributes.system.fluxion";
-    let fields = map(value, AT)?;
-    let known = [
-        "policy",
-        "prefer",
-        "counted",
-        "max_per_node",
-        "end",
-        "slots",
-        "levels",
-        "tenant",
-        "guest",
-        "not_before",
-    ];
-    only(fields, AT, &known)?;
-    if let Some(policy) = get(fields, "policy") {
-        let name = scalar(policy, format_args!("{AT}.policy"))?;
-        let known = Policy::parse(&name)
-            .ok_or_else(|| wrong(policy, AT, format_args!("policy: unknown {name:?}")))?;
-        into.extras.policy = Some(known);
-    }
-    if let Some(tiers) = get(fields, "prefer") {
-        into.extras.prefer = read_tiers(tiers, AT)?;
-    }
-    into.extras.counted = read_ranks(fields, "counted", AT)?.unwrap_or_default();
-    for cap in get(fields, "max_per_node").map_or(Ok(&[][..]), |caps| list(caps, AT))? {
-        into.extras.max_per_node.push(read_cap(cap)?);
-    }
-    for rule in get(fields, "levels").map_or(Ok(&[][..]), |rules| list(rules, AT))? {
-        into.extras.levels.push(read_level_rule(rule)?);
-    }
-    into.extras.tenancy = read_tenancy(value, fields, AT)?;
-    if ends_eventually(fields, AT)? {
-        into.hold = Hold::Eventually;
-    }
-    for slots in
-        get(fields, "slots").map_or(Ok(&[][..]), |slots| list(slots, format_args!("{AT}.slots")))?
-    {
-        let read = read_slots(slots)?;
-        if into.extras.slots.iter().any(|other| other.label == read.label) {
-            return Err(wrong(
-                slots,
-                format_args!("{AT}.slots"),
-                format_args!("label {:?}: is there twice", read.label),
-            ));
-        }
-        into.extras.slots.push(read);
-    }
-    if let Some(second) = get(fields, "not_before") {
-        let read = second.unsigned().and_then(|second| i64::try_from(second).ok());
-        into.extras.not_before =
-            Some(read.ok_or_else(|| wrong(second, AT, "not_before: not a second"))?);
-    }
-    Ok(())
-}
-
-fn read_tenancy(value: &Value<'_>, fields: &Fields<'_>, at: &str) -> Result<Tenancy, Error> {
-    let tenant = match get(fields, "tenant").map(|tenant| (tenant, tenant.unsigned())) {
-        None => None,
-        Some((tenant, None)) => return Err(wrong(tenant, at, "tenant: not an unsigned number")),
-        Some((_, tenant)) => tenant,
-    };
-    let is_guest = get(fields, "guest")
-        .map_or(Ok(false), |guest| bool_of(guest, format_args!("{at}.guest")))?;
-    Tenancy::of(tenant, is_guest)
-        .ok_or_else(|| wrong(value, at, "tenant and guest exclude each other"))
-}
-
-fn read_slots(value: &Value<'_>) -> Result<SlotExtras, Error> {
-    const AT: &str = "attributes.system.fluxion.slots";
-    let fields = map(value, AT)?;
-    only(fields, AT, &["label", "ranks", "prefer", "counted", "duration", "end"])?;
-    let label = name(require(value, fields, AT, "label")?, AT)?.into();
-    let (ranks, counted) = (read_ranks(fields, "ranks", AT)?, read_ranks(fields, "counted", AT)?);
-    let prefer = get(fields, "prefer").map(|tiers| read_tiers(tiers, AT)).transpose()?;
-    let mut hold = None;
-    if let Some(duration) = get(fields, "duration") {
-        let at = format_args!("{AT}.duration");
-        hold = Some(self::hold(duration, at)?);
-        if hold == Some(Hold::Refused) {
-            return Err(wrong(duration, at, "not a number of seconds from 0 to 100 years"));
-        }
-    }
-    if ends_eventually(fields, AT)? {
-        hold = Some(Hold::Eventually);
-    }
-    Ok(SlotExtras { label, ranks, prefer, counted, hold })
-}
-
-/// An idset.
-fn read_ranks(fields: &Fields<'_>, name: &str, at: &str) -> Result<Option<Vec<(u32, u32)>>, Error> {
-    get(fields, name)
-        .map(|ranks| idset::parse(&scalar(ranks, format_args!("{at}.{name}"))?))
-        .transpose()
-}
-
-fn read_tiers(value: &Value<'_>, at: &str) -> Result<Vec<Vec<(u32, u32)>>, Error> {
-    let tier = |tier| idset::parse(&scalar(tier, format_args!("{at}.prefer"))?);
-    list(value, at)?.iter().map(tier).collect()
-}
-
-fn ends_eventually(fields: &Fields<'_>, at: impl Display) -> Result<bool, Error> {
-    match get(fields, "end").map(|end| (end, end.text())) {
-        None => Ok(false),
-        Some((_, Some(end))) if end == "eventually" => Ok(true),
-        Some((end, _)) => Err(wrong(end, format_args!("{at}.end"), "not \"eventually\"")),
-    }
-}
-
-fn read_cap(value: &Value<'_>) -> Result<Cap, Error> {
-    const AT: &str = "attributes.system.fluxion.max_per_node";
-    let fields = map(value, AT)?;
-    only(fields, AT, &["labels", "count"])?;
-    let labels = list(require(value, fields, AT, "labels")?, AT)?;
-    let labels =
-        labels.iter().map(|label| Ok(name(label, AT)?.into())).collect::<Result<_, Error>>()?;
-    let count = require(value, fields, AT, "count")?;
-    let count =
-        count.unsigned().ok_or_else(|| wrong(count, AT, "count: not an unsigned number"))?;
-    Ok(Cap { labels, count })
-}
-
-fn read_level_rule(value: &Value<'_>) -> Result<LevelRule, Error> {
-    const AT: &str = "attributes.system.fluxion.levels";
-    let fields = map(value, AT)?;
-    only(fields, AT, &["level", "labels", "within", "part", "slice", "max_per_part", "max_skew"])?;
-    let level = name(require(value, fields, AT, "level")?, AT)?.into();
-    let labels = match get(fields, "labels") {
-        Some(labels) => {
-            let labels = list(labels, AT)?.iter();
-            Some(labels.map(|label| Ok(name(label, AT)?.into())).collect::<Result<_, Error>>()?)
-        }
-        None => None,
-    };
-    let within =
-        match (get(fields, "within").map(|within| (within, within.text())), get(fields, "part")) {
-            (None, None) => Within::Any,
-            (None, Some(part)) => Within::Part(path(part, AT)?.into()),
-            (Some((_, Some(within))), None) if within == "one" => Within::One,
-            (Some((_, Some(within))), None) if within == "fewest" => Within::Fewest,
-            (Some((within, _)), None) => {
-                return Err(wrong(within, AT, "within: neither \"one\" nor \"fewest\""));
-            }
-            (Some(_), Some(_)) => {
-                return Err(wrong(value, AT, "within and part exclude each other"));
-            }
-        };
-    let number = |name: &str| match get(fields, name) {
-        None => Ok(None),
-        Some(number) => match number.unsigned() {
-            None => Err(wrong(number, AT, format_args!("{name}: not an unsigned number"))),
-            some => Ok(some),
-        },
-    };
-    let (max_per_part, max_skew) = (number("max_per_part")?, number("max_skew")?);
-    if max_skew.is_some() && matches!(within, Within::One | Within::Fewest) {
-        return Err(wrong(value, AT, "within and max_skew exclude each other"));
-    }
-    let is_slice = match get(fields, "slice") {
-        None => false,
-        Some(slice) => bool_of(slice, format_args!("{AT}.slice"))?,
-    };
-    if is_slice && within != Within::One {
-        return Err(wrong(value, AT, "slice: only of slots within one part"));
-    }
-    Ok(LevelRule { level, labels, within, is_slice, max_per_part, max_skew })
-}
-
-fn bool_of(value: &Value<'_>, at: impl Display) -> Result<bool, Error> {
+pub(super) fn bool_of(value: &Value<'_>, at: impl Display) -> Result<bool, Error> {
     match value.text().as_deref() {
         Some("true") => Ok(true),
         Some("false") => Ok(false),
@@ -378,25 +206,28 @@ fn bool_of(value: &Value<'_>, at: impl Display) -> Result<bool, Error> {
     }
 }
 
-fn map<'n, 'a>(value: &'n Value<'a>, at: impl Display) -> Result<&'n Fields<'a>, Error> {
+pub(super) fn map<'n, 'a>(value: &'n Value<'a>, at: impl Display) -> Result<&'n Fields<'a>, Error> {
     value.map().ok_or_else(|| wrong(value, at, "not a mapping"))
 }
 
-fn list<'n, 'a>(value: &'n Value<'a>, at: impl Display) -> Result<&'n [Value<'a>], Error> {
+pub(super) fn list<'n, 'a>(
+    value: &'n Value<'a>,
+    at: impl Display,
+) -> Result<&'n [Value<'a>], Error> {
     value.list().ok_or_else(|| wrong(value, at, "not a list"))
 }
 
-fn scalar<'n>(value: &'n Value<'_>, at: impl Display) -> Result<Cow<'n, str>, Error> {
+pub(super) fn scalar<'n>(value: &'n Value<'_>, at: impl Display) -> Result<Cow<'n, str>, Error> {
     value.text().ok_or_else(|| wrong(value, at, "not a scalar"))
 }
 
 /// A name, or a label.
-fn name<'n>(value: &'n Value<'_>, at: impl Display) -> Result<Cow<'n, str>, Error> {
+pub(super) fn name<'n>(value: &'n Value<'_>, at: impl Display) -> Result<Cow<'n, str>, Error> {
     limited(value, at, NAME_BYTES_MAX)
 }
 
 /// The name of a part, which may be the path of a vertex.
-fn path<'n>(value: &'n Value<'_>, at: impl Display) -> Result<Cow<'n, str>, Error> {
+pub(super) fn path<'n>(value: &'n Value<'_>, at: impl Display) -> Result<Cow<'n, str>, Error> {
     limited(value, at, PATH_BYTES_MAX)
 }
 
@@ -413,11 +244,11 @@ fn limited<'n>(
     }
 }
 
-fn get<'n, 'a>(fields: &'n Fields<'a>, name: &str) -> Option<&'n Value<'a>> {
+pub(super) fn get<'n, 'a>(fields: &'n Fields<'a>, name: &str) -> Option<&'n Value<'a>> {
     fields.iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
-fn require<'n, 'a>(
+pub(super) fn require<'n, 'a>(
     of: &Value<'_>,
     fields: &'n Fields<'a>,
     at: impl Display,
@@ -426,7 +257,7 @@ fn require<'n, 'a>(
     get(fields, name).ok_or_else(|| wrong(of, at, format_args!("{name}: missing")))
 }
 
-fn only(fields: &Fields<'_>, at: impl Display, known: &[&str]) -> Result<(), Error> {
+pub(super) fn only(fields: &Fields<'_>, at: impl Display, known: &[&str]) -> Result<(), Error> {
     match fields.iter().find(|(key, _)| !known.contains(&&**key)) {
         Some((key, value)) => Err(wrong(value, at, format_args!("{key}: unknown key"))),
         None => Ok(()),
@@ -437,6 +268,7 @@ fn only(fields: &Fields<'_>, at: impl Display, known: &[&str]) -> Result<(), Err
 mod tests {
     use super::*;
     use crate::Reason;
+    use crate::jobspec::{Cap, SlotExtras};
 
     fn spec(resources: &str, attributes: &str) -> String {
         let tasks = r#"[{"command":["a"],"slot":"s","count":{"per_slot":1}}]"#;
@@ -562,6 +394,37 @@ mod tests {
         ] {
             let error = jobspec(&yaml.replace(from, to)).unwrap_err();
             assert!(error.text.contains(names), "{error}");
+        }
+    }
+
+    #[test]
+    fn resources_and_settings_of_slots_are_counted() {
+        let slot = |at: usize| {
+            format!(
+                r#"{{"type":"slot","count":1,"label":"s{at}","with":[{{"type":"cpu","count":1}}]}}"#
+            )
+        };
+        let all = |count: usize| (0..count).map(slot).collect::<Vec<_>>().join(",");
+        let limit = RESOURCES_MAX.max;
+        assert!(jobspec(&spec(&format!("[{}]", all(limit / 2)), "null")).is_ok());
+        let error = jobspec(&spec(&format!("[{}]", all(limit / 2 + 1)), "null")).unwrap_err();
+        assert!(error.text.starts_with("resources: more than 65536 resources"), "{error}");
+        // Many settings, each of a label of its own, and many labels.
+        let labels = |count: usize| {
+            (0..count).map(|at| format!(r#"{{"label":"s{at}"}}"#)).collect::<Vec<_>>().join(",")
+        };
+        let extras = |extras: &str| {
+            jobspec(&spec(SLOT, &format!(r#"{{"system":{{"fluxion":{{{extras}}}}}}}"#)))
+        };
+        assert!(extras(&format!(r#""slots":[{}]"#, labels(limit))).is_ok());
+        let names = vec![r#""s""#; limit].join(",");
+        for more in [
+            format!(r#""slots":[{}]"#, labels(500_000)),
+            format!(r#""max_per_node":[{{"labels":[{names}],"count":1}}]"#),
+            format!(r#""levels":[{{"level":"rack","labels":[{names}]}}]"#),
+        ] {
+            let error = extras(&more).unwrap_err();
+            assert!(error.text.contains("fluxion: more than 65536 resources"), "{error}");
         }
     }
 

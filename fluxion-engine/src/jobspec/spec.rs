@@ -167,4 +167,9 @@ impl Resource {
     pub fn is_slot(&self) -> bool {
         &*self.kind == "slot"
     }
+
+    /// How many resources it is, with all that it holds.
+    pub(crate) fn count_all(&self) -> usize {
+        1 + self.with.iter().map(Resource::count_all).sum::<usize>()
+    }
 }

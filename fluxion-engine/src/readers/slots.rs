@@ -70,7 +70,7 @@ pub(crate) fn read(text: &str) -> Result<Vec<SlotsText<'_>>, Error> {
     Ok(system.and_then(|system| system.fluxion).and_then(|own| own.slots).unwrap_or_default())
 }
 
-/// Units by type, in no order; of a type that is named twice the last.
+/// Units by type, in the order of the types' names; of a type that is named twice the last.
 pub(crate) struct UnitsByType<'a>(pub(crate) Vec<(Cow<'a, str>, u64)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for UnitsByType<'a> {
@@ -86,13 +86,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for UnitsByType<'a> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut amounts: Vec<(Cow<'de, str>, u64)> = Vec::new();
-                while let Some(Name(kind)) = map.next_key()? {
-                    let amount = map.next_value()?;
-                    match amounts.iter_mut().find(|(known, _)| *known == kind) {
-                        Some((_, known)) => *known = amount,
-                        None => amounts.push((kind, amount)),
-                    }
+                while let Some((Name(kind), amount)) = map.next_entry()? {
+                    amounts.push((kind, amount));
                 }
+                // Of equal ones the last comes first, and stays.
+                amounts.reverse();
+                amounts.sort_by(|(one, _), (other, _)| one.cmp(other));
+                amounts.dedup_by(|(one, _), (other, _)| one == other);
                 Ok(UnitsByType(amounts))
             }
         }
@@ -135,5 +135,23 @@ impl<'de> Deserialize<'de> for EndText {
         }
 
         deserializer.deserialize_any(Ends)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_type_that_is_named_twice_the_last_amount_counts() {
+        let read = |text: &str| {
+            let UnitsByType(units) = serde_json::from_str(text).unwrap();
+            units.into_iter().map(|(kind, units)| (kind.into_owned(), units)).collect::<Vec<_>>()
+        };
+        let units = read(r#"{"cpu":1,"mem":2,"cpu":3,"a":4,"c\u0070u":5}"#);
+        assert_eq!(units, [("a".to_owned(), 4), ("cpu".to_owned(), 5), ("mem".to_owned(), 2)]);
+        // Compared pair by pair these would take an hour.
+        let many: Vec<String> = (0..1_000_000).map(|at| format!(r#""t{at}":1"#)).collect();
+        assert_eq!(read(&format!("{{{}}}", many.join(","))).len(), 1_000_000);
     }
 }

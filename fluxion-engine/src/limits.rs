@@ -106,6 +106,13 @@ limits! {
     /// Objects of a topology in each other: they are read by recursion. Real ones have a dozen.
     TOPOLOGY_DEPTH_MAX = 128, "objects in each other";
 
+    /// Options: all of them are in memory as a tree, up to 100 times their bytes.
+    OPTIONS_BYTES_MAX = 4 << 20, "bytes of options";
+
+    /// Numbers that pruning filters keep: one for each type that a vertex counts below it, and one
+    /// for each type that a type tracks. These are 2 GiB.
+    FILTER_COUNTS_MAX = (2 << 30) / 8, "counts of pruning filters";
+
     /// A document in JGF: its paths and properties are kept, and may be all of it. As
     /// many bytes as the vertices take that it may have.
     JGF_BYTES_MAX = 4 << 30, "bytes of JGF";

@@ -20,6 +20,9 @@ impl Engine {
             check_uniq_ids(graph, &document.nodes, &document.edges, weighs)?;
         }
         let growth = plan_growth(graph, &document.nodes, &document.edges)?;
+        let kinds = graph.types().len() + growth.new_kinds(graph);
+        let filters = &self.book.schedule().filters;
+        filters.check_room(kinds, growth.new_inner(graph), "graph")?;
         self.book.grow(growth)
     }
 

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::graph::PoolTypes;
+use crate::limits::OPTIONS_BYTES_MAX;
 use crate::policy::Policy;
 use crate::readers::{Allowlist, Format};
 use crate::traverser::Traverser;
@@ -50,6 +51,9 @@ impl Options {
     pub fn read(text: &str) -> Result<Self, Error> {
         let setup =
             |error: String| Error { reason: Reason::Setup, text: format!("options: {error}") };
+        OPTIONS_BYTES_MAX
+            .check(text.len(), "options")
+            .map_err(|error| error.as_reason(Reason::Setup))?;
         let value: Value = serde_json::from_str(text).map_err(|error| setup(error.to_string()))?;
         let fields = value.as_object().ok_or_else(|| setup("not a mapping".to_owned()))?;
         read(fields).map_err(setup)
@@ -148,6 +152,14 @@ mod tests {
                 .pool_types
                 .all_of_nodes
         );
+    }
+
+    #[test]
+    fn options_are_limited_before_they_are_read() {
+        let text = format!(r#"{{"x":[{}0]}}"#, "0,".repeat(OPTIONS_BYTES_MAX.max / 2));
+        let error = Options::read(&text).unwrap_err();
+        assert_eq!(error.reason, Reason::Setup);
+        assert_eq!(error.text, "options: more than 4194304 bytes of options (OPTIONS_BYTES_MAX)");
     }
 
     #[test]

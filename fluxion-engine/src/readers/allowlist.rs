@@ -1,8 +1,10 @@
 //! Which types of vertices a reader may make.
 
+use std::collections::BTreeSet;
+
 /// Types of vertices that a reader may make; of none given, all. Only that of hwloc heeds it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Allowlist(Vec<Box<str>>);
+pub struct Allowlist(BTreeSet<Box<str>>);
 
 impl Allowlist {
     /// Reads types with commas between them.
@@ -12,6 +14,6 @@ impl Allowlist {
 
     /// True if vertices of a type may be made.
     pub(super) fn has(&self, kind: &str) -> bool {
-        self.0.is_empty() || self.0.iter().any(|allowed| **allowed == *kind)
+        self.0.is_empty() || self.0.contains(kind)
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::Error;
 use crate::graph::{Graph, TypeId, VertexId};
+use crate::limits::FILTER_COUNTS_MAX;
 
 /// What stands for every vertex type on the left of a filter.
 const ALL: &str = "ALL";
@@ -21,6 +22,8 @@ pub(crate) struct Filters {
     /// Per vertex, where its totals begin; `NONE` for leaves.
     totals_from: Vec<u32>,
     totals: Vec<u64>,
+    /// How many clusters there are that hold anything: these count each type of leaves.
+    clusters: usize,
 }
 
 const NONE: u32 = u32::MAX;
@@ -46,7 +49,35 @@ impl Filters {
                 filters.anchored.entry(graph.intern(above)?).or_default().push(below);
             }
         }
+        let lists = std::iter::once(&mut filters.of_all).chain(filters.anchored.values_mut());
+        for kinds in lists {
+            kinds.sort_unstable();
+            kinds.dedup();
+        }
+        let inner = graph.vertices().filter(|vertex| !is_leaf(graph, *vertex));
+        let inner = inner.map(|vertex| Some(graph.kind(vertex)));
+        filters.check_room(graph.types().len(), inner, "prune_filters")?;
         Ok(filters)
+    }
+
+    /// Refuses more numbers than there may be: for these types, and beside the vertices that are
+    /// counted for vertices of these types that hold others; `None`: of a type that is new.
+    pub(crate) fn check_room(
+        &self,
+        kinds: usize,
+        inner: impl Iterator<Item = Option<TypeId>>,
+        place: &str,
+    ) -> Result<(), Error> {
+        let own = |kind: TypeId| {
+            let leaves = if kind == TypeId::CLUSTER { kinds } else { 0 };
+            leaves + self.anchored.get(&kind).map_or(0, Vec::len)
+        };
+        let width = |kind: Option<TypeId>| self.of_all.len() + kind.map_or(0, own);
+        let anchored: usize = self.anchored.values().map(Vec::len).sum();
+        let tables = kinds.saturating_mul(self.of_all.len() + 1).saturating_add(anchored);
+        let known = self.totals.len().saturating_add(self.clusters.saturating_mul(kinds));
+        let new = inner.map(width).fold(0, usize::saturating_add);
+        FILTER_COUNTS_MAX.check(tables.saturating_add(known).saturating_add(new), place)
     }
 
     /// Counts all vertices again: after the graph was made, or has changed.
@@ -54,6 +85,7 @@ impl Filters {
         self.track(graph);
         self.totals_from = vec![NONE; graph.len()];
         self.totals.clear();
+        self.clusters = 0;
         let mut sums = vec![0_u64; graph.types().len()];
         self.count(graph, graph.root(), &mut sums);
         self.totals.shrink_to_fit();
@@ -201,6 +233,7 @@ impl Filters {
     /// Sums up what lies below a vertex, notes it, and adds it with the vertex itself to `sums`.
     fn count(&mut self, graph: &Graph, vertex: VertexId, sums: &mut [u64]) {
         if !is_leaf(graph, vertex) {
+            self.clusters += usize::from(graph.kind(vertex) == TypeId::CLUSTER);
             let children = graph.children(vertex);
             let mut below = vec![0_u64; sums.len()];
             for child in children {
@@ -221,4 +254,75 @@ impl Filters {
 
 fn is_leaf(graph: &Graph, vertex: VertexId) -> bool {
     graph.children(vertex).is_empty() && !graph.leads_back(vertex)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::tests::with_lower;
+    use crate::{Engine, Reason};
+
+    /// Clusters in each other, each with a leaf of a type of its own.
+    fn nested(from: usize, to: usize) -> String {
+        let vertex = |id: usize, kind: &str, path: &str| {
+            format!(
+                r#"{{"id":"{id}","metadata":{{"type":"{kind}","id":{id},
+                    "paths":{{"containment":"{path}"}}}}}}"#
+            )
+        };
+        let (mut nodes, mut edges, mut path) = (Vec::new(), Vec::new(), String::new());
+        for at in 0..to {
+            path = format!("{path}/cluster{}", 2 * at);
+            if at > 0 {
+                edges.push(format!(r#"{{"source":"{}","target":"{}"}}"#, 2 * at - 2, 2 * at));
+            }
+            nodes.push(vertex(2 * at, "cluster", &path));
+            if at >= from {
+                edges.push(format!(r#"{{"source":"{}","target":"{}"}}"#, 2 * at, 2 * at + 1));
+                let kind = format!("leaf{at}x");
+                nodes.push(vertex(2 * at + 1, &kind, &format!("{path}/{kind}{}", 2 * at + 1)));
+            }
+        }
+        format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","))
+    }
+
+    fn engine(text: &str, filters: &str) -> Result<Engine, Error> {
+        let options =
+            format!(r#"{{"load_format":"jgf","prune_filters":"{filters}","pool_types":["cpu"]}}"#);
+        Engine::new(text, &options)
+    }
+
+    #[test]
+    fn counts_of_filters_are_estimated_before_they_are_made() {
+        let says = |answer: Result<(), Error>, place: &str| {
+            let error = answer.unwrap_err();
+            assert!(error.text.starts_with(place), "{error}");
+            assert!(error.text.ends_with("(FILTER_COUNTS_MAX)"), "{error}");
+            error.reason
+        };
+        // Ten vertices with ten numbers, and as many as there are types for the tables.
+        assert!(engine(&nested(0, 10), "ALL:core").is_ok());
+        with_lower(FILTER_COUNTS_MAX, 150, || {
+            let answer = engine(&nested(0, 10), "ALL:core").map(drop);
+            assert_eq!(says(answer, "prune_filters: "), Reason::Setup);
+        });
+        // Types that all track, at each type.
+        let all: Vec<String> = (0..20_000).map(|at| format!("ALL:t{at}")).collect();
+        says(engine(&nested(0, 1), &all.join(",")).map(drop), "prune_filters: ");
+        let twice = vec!["ALL:core"; 100_000].join(",");
+        with_lower(FILTER_COUNTS_MAX, 150, || assert!(engine(&nested(0, 1), &twice).is_ok()));
+    }
+
+    #[test]
+    fn a_graph_that_grows_has_room_for_its_counts() {
+        let mut engine = engine(&nested(0, 6), "ALL:core").unwrap();
+        let before = engine.graph().len();
+        with_lower(FILTER_COUNTS_MAX, 200, || {
+            let error = engine.add_subgraph(&nested(6, 12)).unwrap_err();
+            assert!(error.text.contains("FILTER_COUNTS_MAX"), "{error}");
+        });
+        assert_eq!(engine.graph().len(), before);
+        engine.add_subgraph(&nested(6, 12)).unwrap();
+        assert_eq!(engine.graph().len(), 2 * 12);
+    }
 }

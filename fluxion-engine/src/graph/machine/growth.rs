@@ -42,6 +42,28 @@ pub(crate) struct Enlargement<'a> {
     order: Vec<(usize, Option<usize>)>,
 }
 
+impl Enlargement<'_> {
+    /// How many types are new.
+    pub(crate) fn new_kinds(&self, graph: &Graph) -> usize {
+        let kinds = self.addition.nodes.iter().map(|node| &*node.kind);
+        kinds.filter(|kind| graph.types.get(kind).is_none()).collect::<HashSet<_>>().len()
+    }
+
+    /// The types of the vertices that will hold others, and hold none now; `None`: a new type.
+    pub(crate) fn new_inner<'g>(
+        &'g self,
+        graph: &'g Graph,
+    ) -> impl Iterator<Item = Option<TypeId>> + 'g {
+        let Addition { nodes, edges, leads_back, placed } = &self.addition;
+        let above = edges.iter().map(|(above, _)| *above);
+        let back = (0..nodes.len()).filter(|at| leads_back[*at]);
+        let inner: HashSet<usize> = above.chain(back).collect();
+        let is_new =
+            |at: &usize| placed.get(at).is_none_or(|vertex| graph.children(*vertex).is_empty());
+        inner.into_iter().filter(is_new).map(|at| graph.types.get(&nodes[at].kind))
+    }
+}
+
 /// The vertices of a document that is added.
 struct Addition<'a> {
     nodes: &'a [NodeText<'a>],

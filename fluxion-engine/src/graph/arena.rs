@@ -420,6 +420,11 @@ impl Arena {
         self.cold[vertex.index()].properties = properties;
     }
 
+    /// The properties of all vertices, to be given other numbers.
+    pub(super) fn property_sets_mut(&mut self) -> impl Iterator<Item = &mut PropertySet> {
+        self.cold.iter_mut().map(|vertex| &mut vertex.properties)
+    }
+
     /// The arena without vertices that are gone, with other texts. Returns also the new numbers of
     /// the vertices.
     pub(super) fn compacted(

@@ -169,6 +169,19 @@ impl Names {
         (plain && number.parse() == Ok(id)).then_some(rest)
     }
 
+    /// How many sets of properties there are.
+    #[cfg(test)]
+    pub(super) fn sets(&self) -> usize {
+        self.texts.sets()
+    }
+
+    /// Drops sets of properties that no vertex has, if they may be most.
+    pub(super) fn drop_unused_sets(&mut self, arena: &mut Arena) {
+        if self.texts.has_unused_sets() {
+            self.texts.drop_unused_sets(arena.property_sets_mut());
+        }
+    }
+
     /// The arena without vertices that are gone, with only the texts that it needs. Returns the new
     /// numbers of the vertices.
     pub(super) fn compact(&mut self, arena: &Arena) -> (Arena, Vec<VertexId>) {
@@ -182,11 +195,16 @@ impl Names {
             },
         );
         self.texts = texts.into_inner();
-        self.odd_paths = std::mem::take(&mut self.odd_paths)
-            .into_iter()
-            .map(|(vertex, path)| (moved[vertex.index()], path))
-            .filter(|(vertex, _)| *vertex != VertexId::NONE)
-            .collect();
+        self.odd_paths = renumbered(&mut self.odd_paths, &moved);
+        self.other_paths = renumbered(&mut self.other_paths, &moved);
         (arena, moved)
     }
+}
+
+/// The same of the vertices that are left, by their new numbers.
+fn renumbered<T>(of: &mut HashMap<VertexId, T>, moved: &[VertexId]) -> HashMap<VertexId, T> {
+    let of = std::mem::take(of).into_iter();
+    of.map(|(vertex, text)| (moved[vertex.index()], text))
+        .filter(|(vertex, _)| *vertex != VertexId::NONE)
+        .collect()
 }

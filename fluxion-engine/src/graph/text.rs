@@ -31,6 +31,18 @@ pub(crate) struct Texts {
     known: HashMap<Arc<str>, TextId>,
     sets: Vec<Arc<Properties>>,
     known_sets: HashMap<Arc<Properties>, PropertySet>,
+    /// Bytes that the sets take, about.
+    set_bytes: usize,
+    /// The same when unused ones were dropped.
+    used_bytes: usize,
+}
+
+/// Fewer bytes of sets that are used no more are not worth a look at all vertices.
+const UNUSED_BYTES: usize = 16 << 20;
+
+/// Bytes that a set of properties takes, about.
+fn bytes_of(set: &Properties) -> usize {
+    set.iter().map(|(name, value)| 64 + name.len() + value.len()).sum::<usize>() + 64
 }
 
 impl Default for Texts {
@@ -41,6 +53,8 @@ impl Default for Texts {
             known: HashMap::from([(empty, TextId::EMPTY)]),
             sets: vec![Arc::clone(&none)],
             known_sets: HashMap::from([(none, PropertySet::NONE)]),
+            set_bytes: 0,
+            used_bytes: 0,
         }
     }
 }
@@ -81,11 +95,42 @@ impl Texts {
         if let Some(id) = self.known_sets.get(&set) {
             return *id;
         }
+        self.keep_set(Arc::new(set))
+    }
+
+    fn keep_set(&mut self, set: Arc<Properties>) -> PropertySet {
+        if let Some(id) = self.known_sets.get(&set) {
+            return *id;
+        }
         let id = PropertySet(u32::try_from(self.sets.len()).expect("fewer sets than vertices"));
-        let set = Arc::new(set);
+        self.set_bytes += bytes_of(&set);
         self.sets.push(Arc::clone(&set));
         self.known_sets.insert(set, id);
         id
+    }
+
+    /// How many sets there are.
+    #[cfg(test)]
+    pub(crate) fn sets(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// Whether most sets may be unused: a vertex with another property has another set.
+    pub(crate) fn has_unused_sets(&self) -> bool {
+        self.set_bytes > 2 * self.used_bytes + UNUSED_BYTES
+    }
+
+    /// Drops the sets that are not `used`, and gives the others their new numbers.
+    pub(crate) fn drop_unused_sets<'a>(&mut self, used: impl Iterator<Item = &'a mut PropertySet>) {
+        let empty = Texts::default();
+        let sets = std::mem::replace(&mut self.sets, empty.sets);
+        (self.known_sets, self.set_bytes) = (empty.known_sets, 0);
+        let mut moved: Vec<Option<PropertySet>> = vec![None; sets.len()];
+        for set in used {
+            let at = set.0 as usize;
+            *set = *moved[at].get_or_insert_with(|| self.keep_set(Arc::clone(&sets[at])));
+        }
+        self.used_bytes = self.set_bytes;
     }
 
     pub(crate) fn set(&self, id: PropertySet) -> &Properties {

@@ -44,9 +44,9 @@
  *   reapi_cli_get_err_msg) belong to the caller, and the caller frees them with free (3). They are set on success only.
  *
  * THREADS
- *   A context must not be used by two threads at once; it may move between threads, and takes its error text along. Different
- *   contexts of the built-in library are independent, except that all contexts of one thread share their error text, as
- *   upstream's do in the whole process: calls to upstream's must be serialised process-wide.
+ *   A context must not be used by two threads at once, and that includes its error text; it may move between threads, and
+ *   takes the text along. Different contexts of the built-in library are independent. Upstream's share their error text in the
+ *   whole process: calls to upstream's must be serialised process-wide.
  *
  * TEXT
  *   All strings are UTF-8 (anything else is EINVAL) and end in NUL.
@@ -103,7 +103,8 @@ reapi_cli_ctx_t *reapi_cli_new (void);
 
 /* A deep copy: graph, jobs, clock. NULL with errno EINVAL if ctx has no graph. As upstream, the records of the jobs that both
  * know are shared: if one context cancels such a job, the info of the other shows it as CANCELED too, and the other still holds
- * its resources until it cancels the job as well. */
+ * its resources until it cancels the job as well. The copy begins with the error text that ctx has; each has its own from then
+ * on. */
 reapi_cli_ctx_t *reapi_cli_clone (reapi_cli_ctx_t *ctx);
 
 /* Frees a context. NULL is allowed (not upstream). errno is preserved. */
@@ -221,10 +222,12 @@ int reapi_cli_get_rank_status (reapi_cli_ctx_t *ctx, const char *rank, resource_
  * Texts of failures
  * ---------------------------------------------------------------------------------------------------------------- */
 
-/* The texts noted since the last clear, by any context on this thread, or on this context if another thread has used it since,
- * oldest first, bounded: "" if there are none. The caller frees it, though it is const, as upstream. NULL if there is no
- * memory. */
+/* The texts of the failures on this context since the last clear, oldest first, at most 64 KiB: "" if there are none. Of other
+ * contexts it has none (upstream's has those of all contexts of the process). The caller frees it, though it is const, as
+ * upstream. NULL if there is no memory. Of NULL: a text that says so, with errno EINVAL; calls on NULL note nothing. */
 const char *reapi_cli_get_err_msg (reapi_cli_ctx_t *ctx);
+
+/* Forgets the texts of this context. NULL is allowed. */
 void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
 
 /* ------------------------------------------------------------------------------------------------------------------

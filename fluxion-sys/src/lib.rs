@@ -18,6 +18,7 @@
 mod abi;
 mod builtin;
 pub mod errno;
+mod messages;
 pub mod system;
 mod table;
 mod values;

@@ -6,9 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use fluxion_engine::Engine;
 
 use super::failure::Failure;
-use super::messages::Messages;
 use crate::abi::reapi_cli_ctx_t;
 use crate::errno;
+use crate::messages::Messages;
 
 /// The target of a `reapi_cli_ctx_t *` of this library.
 #[derive(Default)]

@@ -8,7 +8,6 @@ use fluxion_engine::readers::Format;
 use fluxion_engine::{Engine, Reason};
 
 use super::handle::{Handle, call, defect};
-use super::messages::Messages;
 use super::text;
 use crate::abi::reapi_cli_ctx_t;
 use crate::errno;
@@ -25,7 +24,9 @@ pub(crate) unsafe extern "C" fn reapi_cli_clone(ctx: *mut reapi_cli_ctx_t) -> *m
     let mut copy = ptr::null_mut();
     let work = |context: &mut Handle| {
         let engine = Some(context.engine()?.fork());
-        copy = Box::into_raw(Box::new(Handle { engine, messages: Messages::default() })).cast();
+        // As upstream, where the copy shows all texts that were noted before.
+        let messages = context.messages.clone();
+        copy = Box::into_raw(Box::new(Handle { engine, messages })).cast();
         Ok(())
     };
     // SAFETY: the header's rules for ctx are those of `call`.
@@ -83,7 +84,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_get_err_msg(ctx: *mut reapi_cli_ctx_t)
         errno::set(errno::EINVAL);
         return text::copy("ERROR: reapi_cli context is null\n");
     };
-    text::copy(&context.messages.text())
+    text::copy(context.messages.text())
 }
 
 /// See the header.

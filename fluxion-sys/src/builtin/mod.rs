@@ -11,7 +11,6 @@ mod handle;
 pub(crate) mod jobs;
 pub(crate) mod lifecycle;
 pub(crate) mod match_op;
-mod messages;
 pub(crate) mod text;
 
 pub(crate) use failure::Failure;

@@ -3,18 +3,16 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::barrier::{Ctx, Outcome};
+use super::barrier::{self, Ctx, Outcome};
 use super::library::Library;
 use crate::builtin::{Failure, text};
 use crate::errno;
+use crate::messages::Messages;
 use crate::table::FunctionTable;
 
 unsafe extern "C" {
     fn free(pointer: *mut c_void);
 }
-
-/// Texts of failures are kept up to this length together; beyond it the older ones are dropped.
-const NOTES_BYTES_MAX: usize = 64 * 1024;
 
 /// The target of a `reapi_cli_ctx_t *` of a system library.
 pub(super) struct Context {
@@ -24,8 +22,8 @@ pub(super) struct Context {
     pub(super) has_graph: bool,
     /// A call that could change something threw; its half-done change cannot be trusted.
     lost: bool,
-    /// Texts of refusals and exceptions on this side.
-    pub(super) notes: String,
+    /// The texts of its failures: those that the library noted, and those of this side.
+    pub(super) messages: Messages,
 }
 
 /// The effect of a call on the graph of the context.
@@ -43,7 +41,7 @@ pub(super) fn turn() -> MutexGuard<'static, ()> {
 
 impl Context {
     pub(super) fn new(library: &'static Library, inner: Ctx, has_graph: bool) -> Self {
-        Context { library, inner, has_graph, lost: false, notes: String::new() }
+        Context { library, inner, has_graph, lost: false, messages: Messages::default() }
     }
 
     pub(super) fn raw(&self) -> &'static FunctionTable {
@@ -73,7 +71,7 @@ impl Context {
             return Err(Failure { errno: outcome.errno(), text });
         }
         if outcome.rc != 0 {
-            // The library has its own text of it, which get_err_msg adds.
+            // The library has its own text of it, which `take_texts` takes.
             return Err(Failure { errno: outcome.errno(), text: String::new() });
         }
         Ok(())
@@ -81,14 +79,28 @@ impl Context {
 
     /// Notes a text for get_err_msg.
     pub(super) fn note(&mut self, function: &str, text: &str) {
-        if text.is_empty() {
+        if !text.is_empty() {
+            self.messages.note(&format!("{function}: ERROR: {text}\n"));
+        }
+    }
+
+    /// Moves the texts that the library has noted to those of the context. Upstream notes all in
+    /// one text of the process, which the next call on any context would show.
+    fn take_texts(&mut self) {
+        let mut outcome = Outcome::new();
+        // SAFETY: the library's own context; the result is ours.
+        let noted = unsafe {
+            let function = self.raw().get_err_msg;
+            Owned::of(barrier::fluxion_barrier_message(function, &raw mut outcome, self.inner))
+        };
+        if noted.bytes().is_empty() {
             return;
         }
-        let line = format!("{function}: ERROR: {text}\n");
-        if self.notes.len() + line.len() > NOTES_BYTES_MAX {
-            self.notes.clear();
-        }
-        self.notes.extend(line.chars().take(NOTES_BYTES_MAX / 4));
+        // Upstream quotes text that it could not read, so this need not be UTF-8.
+        self.messages.note(&String::from_utf8_lossy(noted.bytes()));
+        let clear = self.raw().clear_err_msg;
+        // SAFETY: the library's own context.
+        unsafe { barrier::fluxion_barrier_void(clear, &raw mut outcome, self.inner) };
     }
 
     pub(super) fn need_graph(&self) -> Result<(), Failure> {
@@ -136,7 +148,9 @@ pub(super) unsafe fn with_context(
     };
     let result = {
         let _turn = turn();
-        work(context)
+        let result = work(context);
+        context.take_texts();
+        result
     };
     match result {
         Ok(()) => 0,

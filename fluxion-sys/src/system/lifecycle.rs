@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::ptr;
 
 use super::barrier::{self, Ctx, Outcome, Text};
-use super::context::{Context, Effect, Owned, turn, with_context, with_graph};
+use super::context::{Context, Effect, turn, with_context, with_graph};
 use super::library::{LIBRARIES_MAX, library};
 use super::options;
 use crate::builtin::{Failure, text};
@@ -50,7 +50,9 @@ pub(super) unsafe extern "C" fn clone(ctx: Ctx) -> Ctx {
             let errno = if error == 0 { errno::ENOMEM } else { error };
             return Err(Failure { errno, text: String::new() });
         }
-        copy = Box::into_raw(Box::new(Context::new(context.library, made, true))).cast();
+        let mut made = Context::new(context.library, made, true);
+        made.messages = context.messages.clone();
+        copy = Box::into_raw(Box::new(made)).cast();
         Ok(())
     };
     // SAFETY: the header's rules for ctx.
@@ -104,34 +106,18 @@ pub(super) unsafe extern "C" fn initialize(ctx: Ctx, rgraph: Text, options: Text
     unsafe { with_context(ctx, "reapi_cli_initialize", work) }
 }
 
-/// The library's texts, then ours.
 pub(super) unsafe extern "C" fn get_err_msg(ctx: Ctx) -> *mut c_char {
     // SAFETY: the header's rules for ctx.
     let Some(context) = (unsafe { ctx.cast::<Context>().as_ref() }) else {
         errno::set(errno::EINVAL);
         return text::copy("ERROR: reapi_cli context is null\n");
     };
-    let mut outcome = Outcome::new();
-    let theirs = {
-        let _turn = turn();
-        // SAFETY: the library's own context; the result is ours.
-        unsafe {
-            let function = context.raw().get_err_msg;
-            Owned::of(barrier::fluxion_barrier_message(function, &raw mut outcome, context.inner))
-        }
-    };
-    // Upstream quotes text that it could not read, so this need not be UTF-8.
-    text::copy(&format!("{}{}", String::from_utf8_lossy(theirs.bytes()), context.notes))
+    text::copy(context.messages.text())
 }
 
 pub(super) unsafe extern "C" fn clear_err_msg(ctx: Ctx) {
     // SAFETY: the header's rules for ctx.
-    let Some(context) = (unsafe { ctx.cast::<Context>().as_mut() }) else { return };
-    context.notes.clear();
-    let mut outcome = Outcome::new();
-    let _turn = turn();
-    // SAFETY: the library's own context.
-    unsafe {
-        barrier::fluxion_barrier_void(context.raw().clear_err_msg, &raw mut outcome, context.inner);
-    };
+    if let Some(context) = unsafe { ctx.cast::<Context>().as_mut() } {
+        context.messages.clear();
+    }
 }

@@ -10,7 +10,7 @@
 //!   and a text. A call that may have changed something and threw leaves a context that can only be
 //!   destroyed: its state is unknown.
 //! - Calls are serialised process-wide, since upstream's contexts share an error text and tables of
-//!   types.
+//!   types. The text of each call goes to the context of the call.
 //! - Calls on which upstream would crash are refused before they get there: NULL, a call before
 //!   initialize, options that are no JSON or of the wrong type, unknown matchers and traversers
 //!   (`options.rs`), a partial cancel of shared vertices.

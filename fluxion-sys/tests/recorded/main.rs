@@ -15,6 +15,12 @@ use fluxion_sys::FunctionTable;
 use serde_json::{Map, Value};
 use session::Session;
 
+/// The recordings that are answered otherwise on purpose, with the first call that is.
+const ON_PURPOSE: [(&str, &str); 1] = [
+    // The text of one context is shown by another; see docs/fluxion-compatibility.md.
+    ("capi-119", "reapi_cli_get_err_msg"),
+];
+
 #[test]
 fn calls_are_answered_as_upstream_does() {
     let Some(folder) = folder() else {
@@ -29,8 +35,15 @@ fn calls_are_answered_as_upstream_does() {
     for line in recordings.lines().filter(|line| !line.is_empty()) {
         let recording: Value = serde_json::from_str(line).expect("a recording is JSON");
         count += 1;
-        if let Some(difference) = difference(&table, &recording, &folder) {
-            wrong.push(format!("{} ({}): {difference}", recording["id"], recording["title"]));
+        let difference = difference(&table, &recording, &folder);
+        let is_meant = ON_PURPOSE.iter().find(|(id, _)| recording["id"] == *id);
+        match (difference, is_meant) {
+            (None, None) => {}
+            (Some((function, _)), Some((_, meant))) if function == *meant => {}
+            (Some((_, text)), _) => {
+                wrong.push(format!("{} ({}): {text}", recording["id"], recording["title"]));
+            }
+            (None, Some((id, _))) => wrong.push(format!("{id} is answered as upstream does")),
         }
     }
     assert!(count > 0, "{} holds no recordings", folder.display());
@@ -40,7 +53,10 @@ fn calls_are_answered_as_upstream_does() {
         wrong.len(),
         wrong.join("\n")
     );
-    println!("{count} sequences are answered as upstream does");
+    println!(
+        "{count} sequences were run, {} of them answered otherwise on purpose",
+        ON_PURPOSE.len()
+    );
 }
 
 const NOT_RUN: &[u8] =
@@ -52,18 +68,16 @@ fn folder() -> Option<PathBuf> {
     named.or_else(|| beside.exists().then_some(beside))
 }
 
-/// The first call that is answered otherwise than recorded.
-fn difference(table: &FunctionTable, recording: &Value, folder: &Path) -> Option<String> {
+/// The function of the first call that is answered otherwise than recorded, and both answers.
+fn difference(table: &FunctionTable, recording: &Value, folder: &Path) -> Option<(String, String)> {
     let mut session = Session::new(table, folder, recording["auto_err"] != false);
     for (at, call) in recording["calls"].as_array().expect("calls").iter().enumerate() {
         let seen = session.perform(call);
         let wanted = call["expect"].as_object().expect("an expectation");
         if !is_same(wanted, &seen) {
-            let seen = Value::Object(seen);
-            return Some(format!(
-                "call {at}, {}: expected {}, got {seen}",
-                call["fn"], call["expect"]
-            ));
+            let (function, seen) = (call["fn"].as_str().expect("fn"), Value::Object(seen));
+            let text = format!("call {at}, {function}: expected {}, got {seen}", call["expect"]);
+            return Some((function.to_owned(), text));
         }
     }
     None

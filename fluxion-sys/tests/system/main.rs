@@ -278,6 +278,17 @@ fn failures_keep_their_errno_and_hand_out_nothing() {
 }
 
 #[test]
+fn the_texts_of_one_for_all_contexts_go_to_the_context_that_failed() {
+    let table = FunctionTable::open(&misbehaving(54)).unwrap();
+    let (one, other) = (Session::new(table), Session::new(table));
+    assert_eq!(one.matched("fail with bytes", None).errno, errno::EINVAL);
+    assert_eq!(other.message(), "");
+    // SAFETY: our context.
+    unsafe { (table.clear_err_msg)(other.ctx) };
+    assert!(one.message().contains("not UTF-8"), "{:?}", one.message());
+}
+
+#[test]
 fn what_would_crash_never_gets_there() {
     let table = FunctionTable::open(&misbehaving(54)).unwrap();
     // SAFETY: NULL is the point of the test.

@@ -13,8 +13,10 @@
 struct reapi_cli_ctx {
     std::map<uint64_t, std::string> jobs;
     uint64_t next = 1;
-    std::string text;
 };
+
+/* The texts of failures on all contexts, as upstream has them. */
+static std::string texts;
 
 /* How many calls are inside, and whether there ever were two. */
 static int inside, together;
@@ -28,9 +30,9 @@ struct Visit {
     ~Visit () { __atomic_sub_fetch (&inside, 1, __ATOMIC_SEQ_CST); }
 };
 
-static int fail (reapi_cli_ctx *ctx, int error, const char *text)
+static int fail (reapi_cli_ctx *, int error, const char *text)
 {
-    ctx->text += text;
+    texts += text;
     errno = error;
     return -1;
 }
@@ -137,16 +139,16 @@ int reapi_cli_stat (reapi_cli_ctx *, int64_t *V, int64_t *, int64_t *, double *,
     return 0;
 }
 
-char *reapi_cli_get_err_msg (reapi_cli_ctx *ctx)
+char *reapi_cli_get_err_msg (reapi_cli_ctx *)
 {
-    if (ctx->text == "NULL")
+    if (texts == "NULL")
         return nullptr;
-    return strdup (ctx->text.c_str ());
+    return strdup (texts.c_str ());
 }
 
-void reapi_cli_clear_err_msg (reapi_cli_ctx *ctx)
+void reapi_cli_clear_err_msg (reapi_cli_ctx *)
 {
-    ctx->text.clear ();
+    texts.clear ();
 }
 
 #if VERSION >= 33

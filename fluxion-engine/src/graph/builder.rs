@@ -26,6 +26,8 @@ pub struct Builder {
     /// No vertex has two of them that lead to it.
     is_tree: bool,
     paths: GivenPaths,
+    /// Two vertices of a rank may have the same path.
+    paths_may_repeat: bool,
 }
 
 /// Paths as the document has them, where it has them; one text, so that a large document costs one
@@ -70,6 +72,7 @@ impl Builder {
             edges: Vec::with_capacity(vertices),
             is_tree: true,
             paths: GivenPaths::default(),
+            paths_may_repeat: false,
         }
     }
 
@@ -153,6 +156,11 @@ impl Builder {
         self.paths.set(vertex, path);
     }
 
+    /// Admits several vertices of one rank at one path.
+    pub fn let_paths_repeat(&mut self) {
+        self.paths_may_repeat = true;
+    }
+
     /// The graph, or why it cannot be one.
     pub fn finish(mut self) -> Result<Graph, Error> {
         if self.arena.len() == 0 {
@@ -165,14 +173,25 @@ impl Builder {
             let by_walk = !self.paths.spans.is_empty();
             self.span(root, by_walk)?;
         }
-        let Builder { types, mut arena, mut names, associations, pool_types, edges, paths, .. } =
-            self;
+        let Builder {
+            types,
+            mut arena,
+            mut names,
+            associations,
+            pool_types,
+            edges,
+            paths,
+            paths_may_repeat,
+            ..
+        } = self;
         arena.lay_children(&edges);
         drop(edges);
         LEVELS_MAX.check(arena.levels(root), "graph")?;
         associations.check(&arena, &names)?;
         keep_odd_paths(&arena, &mut names, &paths);
-        check_paths(&arena, &names, &paths)?;
+        if !paths_may_repeat {
+            check_paths(&arena, &names, &paths)?;
+        }
         Graph::of(Parts { types, arena, names, associations, root, pool_types })
     }
 
@@ -307,44 +326,82 @@ fn follows(arena: &Arena, names: &Names, vertex: VertexId, path: &str, given: &G
     }
 }
 
-/// Refuses two vertices of one rank at one path, where the document gives paths: nothing could
-/// tell them apart.
+/// Refuses two vertices of one rank at one path: nothing could tell them apart.
 fn check_paths(arena: &Arena, names: &Names, given: &GivenPaths) -> Result<(), Error> {
-    if given.spans.is_empty() {
-        return Ok(());
-    }
-    let twice = |vertex: VertexId| {
-        let path = names.path(arena, vertex);
-        Err(Error::invalid(format!(
-            "graph: {}: path {path}: another vertex of its rank has it",
-            told(arena, names, vertex)
-        )))
-    };
-    if !names.are_enough() {
+    let found = if names.are_enough() {
+        // Paths follow from names, so that only siblings can have the same.
+        let mut keys = Vec::new();
+        arena.vertices().find_map(|vertex| same_among(arena, names, vertex, &mut keys))
+    } else {
         let mut seen = HashSet::with_capacity(arena.len());
         let mut is_taken = |vertex: &VertexId| {
             given.get(*vertex).is_some_and(|path| !seen.insert((path, arena.rank(*vertex))))
         };
-        return arena.vertices().find(|vertex| is_taken(vertex)).map_or(Ok(()), twice);
+        arena.vertices().find(|vertex| is_taken(vertex))
+    };
+    found.map_or(Ok(()), |vertex| {
+        Err(Error::invalid(format!(
+            "graph: {}: path {}: another vertex of its rank has it",
+            told(arena, names, vertex),
+            names.path(arena, vertex)
+        )))
+    })
+}
+
+/// The parts of a name, as numbers, and the rank.
+type NameKey = (Option<TextId>, i32, TextId, i64, VertexId);
+
+/// A child of a vertex that has the name and the rank of another one.
+fn same_among(
+    arena: &Arena,
+    names: &Names,
+    vertex: VertexId,
+    keys: &mut Vec<NameKey>,
+) -> Option<VertexId> {
+    let key = |child: &VertexId| {
+        let (name, basename) = (arena.name(*child), arena.basename(*child));
+        (name, arena.rank(*child), basename, arena.id(*child), *child)
+    };
+    keys.clear();
+    keys.extend(arena.children(vertex).iter().map(key));
+    keys.sort_unstable();
+    let same = keys.windows(2).find(|pair| {
+        let [one, other] = pair else { return false };
+        (one.0, one.1) == (other.0, other.1)
+            && (one.0.is_some() || (one.2, one.3) == (other.2, other.3))
+    });
+    if let Some([_, (.., child)]) = same {
+        return Some(*child);
     }
-    // Paths follow from names, so that only siblings can have the same.
-    let mut keys = Vec::new();
-    for vertex in arena.vertices() {
-        let key = |child: &VertexId| {
-            let (name, basename) = (arena.name(*child), arena.basename(*child));
-            (name, arena.rank(*child), basename, arena.id(*child), *child)
-        };
-        keys.clear();
-        keys.extend(arena.children(vertex).iter().map(key));
-        keys.sort_unstable();
-        let same = keys.windows(2).find(|pair| {
-            let [one, other] = pair else { return false };
-            (one.0, one.1) == (other.0, other.1)
-                && (one.0.is_some() || (one.2, one.3) == (other.2, other.3))
-        });
-        if let Some([_, (.., child)]) = same {
-            return twice(*child);
-        }
+    if !may_be_spelled_alike(names, keys) {
+        return None;
     }
-    Ok(())
+    let mut seen = HashSet::with_capacity(keys.len());
+    let is_taken =
+        |child: &&VertexId| !seen.insert((names.name(arena, **child), arena.rank(**child)));
+    arena.children(vertex).iter().find(is_taken).copied()
+}
+
+/// True if names of siblings may be the same text though their parts differ: `core1` and 0 are
+/// spelled as `core` and 10 are, and as the name `core10`.
+fn may_be_spelled_alike(names: &Names, keys: &[NameKey]) -> bool {
+    let unnamed = keys.iter().filter(|key| key.0.is_none());
+    let mut basenames: Vec<TextId> = unnamed.map(|key| key.2).collect();
+    basenames.dedup();
+    basenames.sort_unstable();
+    basenames.dedup();
+    if basenames.is_empty() {
+        return false;
+    }
+    if keys.iter().any(|key| key.0.is_some()) {
+        return true;
+    }
+    let is_longer = |one: &str, other: &str| {
+        let more = other.strip_prefix(one);
+        more.is_some_and(|more| {
+            more.starts_with(|first: char| first.is_ascii_digit() || first == '-')
+        })
+    };
+    let texts = || basenames.iter().map(|basename| names.get(*basename));
+    texts().any(|one| texts().any(|other| is_longer(one, other)))
 }

@@ -73,3 +73,31 @@ fn a_graph_has_a_bottom() {
     );
     assert_eq!(graph.len(), 256);
 }
+
+#[test]
+fn vertices_that_are_added_have_paths_of_their_own_wherever_they_are() {
+    let graph = graph();
+    let vertex = |id: &str, kind: &str, number: u32, uniq_id: u32, rank: i32, path: &str| {
+        format!(
+            r#"{{"id":"{id}","metadata":{{"type":"{kind}","id":{number},"uniq_id":{uniq_id},
+                "rank":{rank},"paths":{{"containment":"{path}"}}}}}}"#
+        )
+    };
+    let document = |second: &str| {
+        let nodes = [
+            vertex("one", "node", 1, 1, 0, "/cluster0/node1"),
+            vertex("other", "node", 12, 12, 1, "/cluster0/node12"),
+            vertex("a", "core", 7, 70, 0, "/cluster0/odd"),
+            vertex("b", "core", 8, 71, 0, second),
+        ];
+        let edges = r#"{"source":"one","target":"a"},{"source":"other","target":"b"}"#;
+        format!(r#"{{"graph":{{"nodes":[{}],"edges":[{edges}]}}}}"#, nodes.join(","))
+    };
+    let plan = |text: &str| {
+        let document = jgf::parse(text).unwrap();
+        plan_growth(&graph, &document.nodes, &document.edges).err().map(|error| error.text)
+    };
+    assert_eq!(plan(&document("/cluster0/even")), None);
+    let error = plan(&document("/cluster0/odd")).unwrap();
+    assert!(error.contains("vertex /cluster0/odd: another vertex of its rank"), "{error}");
+}

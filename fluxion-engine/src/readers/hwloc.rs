@@ -26,6 +26,8 @@ pub(crate) fn read(text: &str, pool_types: PoolTypes, allowed: &Allowlist) -> Re
         nodes: 0,
         is_old: false,
     };
+    // As upstream: a GPU that two drivers name (cuda0, opencl0d0) is two vertices `gpu0`.
+    reader.builder.let_paths_repeat();
     let cluster = Vertex::new("cluster", "cluster", 0);
     let root = reader.add(&cluster, None)?;
     // As upstream: of an empty text there is the cluster.
@@ -384,6 +386,16 @@ mod tests {
             ]
         );
         assert_eq!(paths("", "").unwrap(), ["/cluster0"]);
+    }
+
+    #[test]
+    fn a_gpu_that_two_drivers_name_is_two_vertices() {
+        let text = r#"<topology version="2.0"><object type="Machine">
+            <info name="HostName" value="n"/><object type="PCIDev">
+            <object type="OSDev" name="cuda0" osdev_type="5"/>
+            <object type="OSDev" name="opencl0d0" osdev_type="5"/></object></object></topology>"#;
+        let gpus = paths(text, "node,gpu").unwrap();
+        assert_eq!(gpus[2..], ["/cluster0/n/gpu0", "/cluster0/n/gpu0"]);
     }
 
     #[test]

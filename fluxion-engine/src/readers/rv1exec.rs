@@ -287,6 +287,18 @@ mod tests {
                 "more than",
             ),
             (document(entry, r#"["a","b"]"#).replace(":1,", ":2,"), "version: 2, not 1"),
+            (
+                document(
+                    r#"[{"rank":"0","children":{"core":"0"}},
+                        {"rank":"0","children":{"gpu":"0","core":"0"}}]"#,
+                    r#"["a"]"#,
+                ),
+                "path /cluster0/a/core0: another vertex of its rank has it",
+            ),
+            (
+                document(r#"[{"rank":"0","children":{"core":"10","core1":"0"}}]"#, r#"["a"]"#),
+                "path /cluster0/a/core10: another vertex of its rank has it",
+            ),
             ("{}".to_owned(), "version"),
         ] {
             let error = read(&text, PoolTypes::default()).unwrap_err();

@@ -124,22 +124,17 @@ impl<'a> Addition<'a> {
     }
 }
 
-/// Refuses two vertices of one rank at one path. Siblings lie side by side in this order, and no
-/// others have the same path.
-fn check_siblings(nodes: &[NodeText<'_>], order: &[(usize, Option<usize>)]) -> Result<(), Error> {
-    let mut paths: Vec<(&str, i32)> = Vec::new();
-    for siblings in order.chunk_by(|one, other| one.1 == other.1) {
-        paths.clear();
-        paths.extend(siblings.iter().map(|(at, _)| (&*nodes[*at].path, nodes[*at].rank)));
-        paths.sort_unstable();
-        if let Some(pair) = paths.windows(2).find(|pair| pair[0] == pair[1]) {
-            let path = pair[0].0;
-            return Err(Error::invalid(format!(
-                "graph: vertex {path}: another vertex of its rank has its path"
-            )));
-        }
+/// Refuses two vertices of one rank at one path. They need not be siblings: a path of a document
+/// may be another than that of the parent and the name.
+fn check_paths(nodes: &[NodeText<'_>]) -> Result<(), Error> {
+    let mut seen = HashSet::with_capacity(nodes.len());
+    match nodes.iter().find(|node| !seen.insert((&*node.path, node.rank))) {
+        None => Ok(()),
+        Some(node) => Err(Error::invalid(format!(
+            "graph: vertex {}: another vertex of its rank has its path",
+            node.path
+        ))),
     }
-    Ok(())
 }
 
 /// Refuses edges that lead from a vertex to itself, and edges that are there twice.
@@ -341,7 +336,7 @@ fn check(
     order: &[(usize, Option<usize>)],
 ) -> Result<(), Error> {
     let Addition { nodes, edges, placed, .. } = addition;
-    check_siblings(nodes, order)?;
+    check_paths(nodes)?;
     if graph.has_pool_types() {
         graph.pools.check_room(growth_of_pools(graph, addition), "graph")?;
     }

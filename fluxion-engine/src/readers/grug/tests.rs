@@ -217,6 +217,18 @@ fn refuses_and_says_where() {
                 .concat(),
             "line 13: <edge>: closes a circle",
         ),
+        (
+            [
+                &cluster,
+                &vertex("a", r#"<data key="d0">core</data><data key="basename">core</data>"#),
+                &vertex("b", r#"<data key="d0">core</data><data key="basename">core</data>"#),
+                &edge("cluster", "a", &[("scale", 2)]),
+                &edge("cluster", "b", &[("start", 1)]),
+            ]
+            .map(String::as_str)
+            .concat(),
+            "path /cluster0/core1: another vertex of its rank has it",
+        ),
         (vertex("cluster", r#"<data key="size">many</data>"#), "size: \"many\""),
         (node, "no vertices"),
     ] {

@@ -176,3 +176,23 @@ fn what_is_no_range_of_slots_is_refused_by_name() {
     let error = engine.match_job(MatchOp::Allocate, &units, 1).unwrap_err();
     assert!(error.text.contains("slot \"a\": cpu: a range of units"), "{error}");
 }
+
+#[test]
+fn a_range_of_units_is_refused_wherever_its_slot_stands() {
+    let mut engine = machine();
+    let slot = |count: &str| {
+        let slot = format!(
+            r#"{{"type":"slot","label":"a","count":1,"with":[{{"type":"cpu","count":{count}}}]}}"#
+        );
+        let node = format!(r#"{{"type":"node","count":1,"with":[{slot}]}}"#);
+        spec(&[node], 9)
+    };
+    for op in [MatchOp::Allocate, MatchOp::AllocateOrElseReserve, MatchOp::Satisfiability] {
+        let error = engine.match_job(op, &slot(&range(1, 4)), 1).unwrap_err();
+        assert_eq!(error.reason, Reason::Invalid);
+        assert!(error.text.contains("slot \"a\": cpu: a range of units"), "{error}");
+    }
+    // It is understood, and has no words in this format.
+    let error = engine.match_job(MatchOp::Allocate, &slot("4"), 1).unwrap_err();
+    assert_eq!(error.reason, Reason::NotOffered);
+}

@@ -240,8 +240,8 @@ void reapi_cli_clear_err_msg (reapi_cli_ctx_t *ctx);
  *   A request that consists of top-level slots of pool units may have several of them (each label once): all get their place,
  *   or none. Counts are at most 2^32-1 slots. A slot may ask for a range ({"min":2,"max":8}, with operator and operand as in
  *   RFC 14): it gets as many slots as there is room for when it starts, and starts when there is room for the minimum; of
- *   several such slots the first is raised first. Units within a slot are numbers. Other requests walk the graph as upstream
- *   does; prefer, max_per_node and slots are EINVAL there, and a request for units of a pool stands directly in a slot, on the
+ *   several such slots the first is raised first. Units within a slot are numbers, here and in all other requests (EINVAL).
+ *   Other requests walk the graph as upstream does; prefer, max_per_node and slots are EINVAL there, and a request for units of a pool stands directly in a slot, on the
  *   level of a node.
  *
  * SEVERAL SHAPES

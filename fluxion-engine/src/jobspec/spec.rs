@@ -172,4 +172,15 @@ impl Resource {
     pub(crate) fn count_all(&self) -> usize {
         1 + self.with.iter().map(Resource::count_all).sum::<usize>()
     }
+
+    /// The units of a pool that each slot of a label takes; an error if it asks for a range.
+    pub(crate) fn units_of_slot(&self, label: &str) -> Result<u64, Error> {
+        if self.count.min == self.count.max {
+            return Ok(self.count.min);
+        }
+        Err(Error::invalid(format!(
+            "slot {label:?}: {}: a range of units is not possible with pools",
+            self.kind
+        )))
+    }
 }

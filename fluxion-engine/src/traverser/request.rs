@@ -118,6 +118,7 @@ impl Request {
         let mut all = Needs::new();
         let mut alternatives: Option<Needs> = None;
         for (at, resource) in range.clone().zip(siblings) {
+            refuse_ranges_of_units(graph, resource)?;
             let (with, needs) = self.lay(graph, filters, &resource.with)?;
             let level = &mut self.levels[at];
             let min = level.count.min;
@@ -173,6 +174,18 @@ impl Request {
         }
         self.unions.push((slots[0], start..self.levels.len()));
     }
+}
+
+/// Refuses a slot that asks for a range of units of a type of which a node has a pool.
+fn refuse_ranges_of_units(graph: &Graph, slot: &Resource) -> Result<(), Error> {
+    if !slot.is_slot() || !graph.has_pool_types() {
+        return Ok(());
+    }
+    let is_pool = |part: &&Resource| {
+        graph.types().get(&part.kind).is_some_and(|kind| graph.pools.column_of(kind).is_some())
+    };
+    let label = slot.label.as_deref().unwrap_or_default();
+    slot.with.iter().filter(is_pool).try_for_each(|part| part.units_of_slot(label).map(drop))
 }
 
 /// What both need.

@@ -260,17 +260,6 @@ fn shape_of<'a>(
     if request.shapes.iter().any(|shape| shape.label == label) {
         return Err(Error::invalid(format!("slot {label:?}: the label is used twice")));
     }
-    let exact = |level: &Resource| {
-        let count = level.count;
-        if count.min == count.max {
-            Ok(count.min)
-        } else {
-            Err(Error::invalid(format!(
-                "slot {label:?}: {}: a range of units is not possible with pools",
-                level.kind
-            )))
-        }
-    };
     let Count { min: count, max, .. } = slot.count;
     if count > max {
         return Err(Error::invalid(format!("slot {label:?}: count: its max is below its min")));
@@ -290,7 +279,7 @@ fn shape_of<'a>(
         if needs.iter().any(|(other, _)| *other == position) {
             return Err(Error::invalid(format!("slot {label:?}: {}: is wanted twice", part.kind)));
         }
-        needs.push((position, exact(part)?));
+        needs.push((position, part.units_of_slot(label)?));
     }
     Ok(Shape {
         label,

@@ -1,20 +1,32 @@
 //! The granted part of the graph in the JSON Graph Format, spelled as upstream spells it.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
+
+use shared_map::SharedRows;
 
 use super::emitted::{Emitted, Style};
 use crate::graph::{Graph, VertexId};
 
-/// Vertices and edges in JGF.
+/// Vertices and edges in JGF. Copies share the text: one that waits for its document may be long,
+/// and is copied with the writer by each call.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Jgf {
+    pieces: SharedRows<Arc<Piece>>,
+}
+
+/// The vertices and edges of one grant.
+#[derive(Debug, Default)]
+pub(super) struct Piece {
     vertices: String,
     edges: String,
+    /// The text between these and those of earlier grants.
+    comma: &'static str,
 }
 
 impl Jgf {
     pub(super) fn is_edgeless(&self) -> bool {
-        self.edges.is_empty()
+        self.pieces.iter().all(|piece| piece.edges.is_empty())
     }
 
     /// Adds vertices, and the edges to them. `short`: nothing below exclusive vertices. Returns
@@ -28,26 +40,59 @@ impl Jgf {
     ) -> bool {
         let kept = if short { kept(emitted) } else { Vec::new() };
         let mut left_out = false;
+        let mut piece = Piece { comma: style.comma, ..Piece::default() };
         for (at, one) in emitted.iter().enumerate() {
             if short && !kept[at] {
                 left_out = true;
                 continue;
             }
-            if !self.vertices.is_empty() {
-                self.vertices.push_str(style.comma);
+            if !piece.vertices.is_empty() {
+                piece.vertices.push_str(style.comma);
             }
-            vertex(&mut self.vertices, graph, one, style);
+            vertex(&mut piece.vertices, graph, one, style);
             // The edges of its children follow a vertex in no case: each is written when its
             // child's subtree is.
             if one.depth > 1
                 && let Some(parent) = graph.parent(one.vertex)
             {
-                self.edge(graph, parent, one.vertex, style);
+                piece.edge(graph, parent, one.vertex, style);
             }
+        }
+        if !piece.vertices.is_empty() {
+            self.pieces.push(Arc::new(piece));
         }
         left_out
     }
 
+    pub(super) fn write(&self, out: &mut String, style: Style) {
+        let Style { comma, colon, .. } = style;
+        // Writing into a String cannot fail.
+        let _ = write!(out, "{{\"nodes\"{colon}[");
+        self.join(out, |piece| &piece.vertices);
+        let _ = write!(out, "]{comma}\"edges\"{colon}[");
+        self.join(out, |piece| &piece.edges);
+        out.push_str("]}");
+    }
+
+    /// The texts, grant by grant.
+    #[cfg(test)]
+    pub(super) fn texts(&self) -> impl Iterator<Item = &Arc<Piece>> {
+        self.pieces.iter()
+    }
+
+    fn join(&self, out: &mut String, text: impl Fn(&Piece) -> &str) {
+        let mut pieces = self.pieces.iter().filter(|piece| !text(piece).is_empty());
+        if let Some(first) = pieces.next() {
+            out.push_str(text(first));
+        }
+        for piece in pieces {
+            out.push_str(piece.comma);
+            out.push_str(text(piece));
+        }
+    }
+}
+
+impl Piece {
     fn edge(&mut self, graph: &Graph, parent: VertexId, child: VertexId, style: Style) {
         if !self.edges.is_empty() {
             self.edges.push_str(style.comma);
@@ -58,15 +103,6 @@ impl Jgf {
         let _ = write!(
             self.edges,
             "{{\"source\"{colon}\"{source}\"{comma}\"target\"{colon}\"{target}\"}}"
-        );
-    }
-
-    pub(super) fn write(&self, out: &mut String, style: Style) {
-        let Style { comma, colon, .. } = style;
-        let _ = write!(
-            out,
-            "{{\"nodes\"{colon}[{}]{comma}\"edges\"{colon}[{}]}}",
-            self.vertices, self.edges
         );
     }
 }

@@ -248,3 +248,62 @@ fn attributes(
     }
     out.push_str("}}");
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::graph::PoolTypes;
+    use crate::readers::jgf::read;
+    use crate::vertex::VertexId;
+
+    const GRAPH: &str = r#"{"graph":{"nodes":[
+        {"id":"0","metadata":{"type":"cluster","id":0,"paths":{"containment":"/c0"}}},
+        {"id":"1","metadata":{"type":"node","id":0,"rank":0,"paths":{"containment":"/c0/node0"}}},
+        {"id":"2","metadata":{"type":"ssd","id":0,"rank":0,
+            "paths":{"containment":"/c0/node0/ssd0"}}},
+        {"id":"3","metadata":{"type":"core","id":0,"rank":0,
+            "paths":{"containment":"/c0/node0/core0"}}}],
+        "edges":[{"source":"0","target":"1"},{"source":"1","target":"2"},
+            {"source":"1","target":"3"}]}}"#;
+
+    /// Q4: what cannot be written waits. It may be long, and each call copies the writer.
+    #[test]
+    fn copies_share_the_vertices_that_wait_for_a_document() {
+        let graph = read(GRAPH, PoolTypes::default()).unwrap();
+        let grant = |leaf: &str| -> Vec<Emitted> {
+            let emitted = |(path, depth): (&str, usize)| {
+                let vertex: VertexId = graph.at_path(path)[0];
+                Emitted {
+                    vertex,
+                    depth,
+                    exclusive: depth == 3,
+                    needs: 1,
+                    label: Box::default(),
+                    filter: None,
+                    left_out: false,
+                }
+            };
+            [(leaf, 3), ("/c0/node0", 2), ("/c0", 1)].map(emitted).into()
+        };
+        let about = About { starttime: 0, expiration: 60, slots: &[] };
+        let write = |writer: &mut Writer, leaf: &str| {
+            writer.write(MatchFormat::Rv1, &graph, &grant(leaf), about, WIDE).unwrap()
+        };
+        let mut writer = Writer::default();
+        for _ in 0..3 {
+            assert_eq!(write(&mut writer, "/c0/node0/ssd0"), "");
+        }
+        let mut copy = writer.clone();
+        assert_eq!(write(&mut copy, "/c0/node0/ssd0"), "");
+        let texts = |writer: &Writer| writer.stale.texts().map(Arc::as_ptr).collect::<Vec<_>>();
+        assert_eq!(texts(&copy)[..3], texts(&writer)[..]);
+        let r = write(&mut writer, "/c0/node0/core0");
+        assert_eq!(r.matches(r#""type": "ssd""#).count(), 3, "{r}");
+        assert_eq!(r.matches(r#"{"source": "1", "target": "2"}, "#).count(), 3, "{r}");
+        let r = write(&mut copy, "/c0/node0/core0");
+        assert_eq!(r.matches(r#""type": "ssd""#).count(), 4, "{r}");
+        assert!(!write(&mut copy, "/c0/node0/core0").contains("ssd"));
+    }
+}

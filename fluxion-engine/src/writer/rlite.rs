@@ -5,18 +5,22 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
+
+use shared_map::SharedRows;
 
 use super::emitted::{About, Emitted, Style};
 use crate::graph::{Graph, TypeId, VertexId};
 use crate::{Error, hostlist, idset};
 
-/// What nodes contribute.
+/// What nodes contribute. Copies share it: what cannot be written stays, and is copied with the
+/// writer by each call.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rlite {
-    nodes: Vec<Node>,
+    nodes: SharedRows<Arc<Node>>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Node {
     vertex: VertexId,
     rank: i64,
@@ -39,11 +43,11 @@ impl Rlite {
             } else if kind == TypeId::NODE || kind == TypeId::STORAGE_NODE {
                 let (children, units) = (std::mem::take(&mut children), std::mem::take(&mut units));
                 if units || !children.is_empty() {
-                    self.nodes.push(Node {
+                    self.nodes.push(Arc::new(Node {
                         vertex: one.vertex,
                         rank: graph.rank(one.vertex).into(),
                         children,
-                    });
+                    }));
                 }
             } else {
                 units |= graph.is_pool(one.vertex);
@@ -68,7 +72,7 @@ impl Rlite {
     fn list(&self, style: Style) -> Result<String, Error> {
         let Style { comma, colon, .. } = style;
         let mut entries: BTreeMap<String, Vec<i64>> = BTreeMap::new();
-        for node in &self.nodes {
+        for node in self.nodes.iter() {
             let mut text = String::from("{");
             for (kind, ids) in &node.children {
                 if text.len() > 1 {
@@ -103,7 +107,7 @@ impl Rlite {
             "{{\"version\"{colon}1{comma}\"execution\"{colon}{{\"R_lite\"{colon}{}",
             self.list(style)?
         );
-        let mut nodes: Vec<&Node> = self.nodes.iter().collect();
+        let mut nodes: Vec<&Node> = self.nodes.iter().map(|node| &**node).collect();
         nodes.sort_by_key(|node| node.rank);
         let hosts: Vec<_> = nodes.iter().map(|node| graph.name(node.vertex)).collect();
         let _ = write!(out, "{comma}\"nodelist\"{colon}[");

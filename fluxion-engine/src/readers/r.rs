@@ -200,11 +200,10 @@ pub(crate) fn head(text: &str) -> Result<Option<Head<'_>>, Error> {
         Some(execution) => members(execution, ["starttime", "expiration"]).map_err(wrong)?,
         None => [None; 2],
     };
-    let [start, end] = times.map(|time| time.and_then(read_as::<f64>).unwrap_or(0.0));
-    #[expect(clippy::cast_possible_truncation, reason = "a float is cut to what fits")]
-    let (at, duration) = (start as i64, (end - start) as i64);
+    let [start, end] = times.map(|time| time.and_then(Time::of).unwrap_or(Time::Second(0)));
+    let duration = start.seconds_until(end);
     let duration = if duration > 0 { duration } else { WINDOW_SECONDS };
-    Ok(Some(Head { at, duration, scheduling }))
+    Ok(Some(Head { at: start.second(), duration, scheduling }))
 }
 
 /// The format that the scheduler's own part of a document names; nothing, if it names none. `Err`:
@@ -251,9 +250,48 @@ fn members<'a, const N: usize>(
     serde_json::Deserializer::from_str(value.get()).deserialize_map(Named(names))
 }
 
+/// A time in a document.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Time {
+    /// An integer. A float has not digits enough for all of them.
+    Second(i64),
+    Real(f64),
+}
+
+impl Time {
+    fn of(value: &RawValue) -> Option<Self> {
+        read_as(value).map(Time::Second).or_else(|| read_as(value).map(Time::Real))
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a float is cut to what fits")]
+    fn second(self) -> i64 {
+        match self {
+            Time::Second(second) => second,
+            Time::Real(time) => time as i64,
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a float is cut to what fits")]
+    fn seconds_until(self, end: Self) -> i64 {
+        match (self, end) {
+            (Time::Second(start), Time::Second(end)) => end.saturating_sub(start),
+            _ => (end.real() - self.real()) as i64,
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "the other time is a float")]
+    fn real(self) -> f64 {
+        match self {
+            Time::Second(second) => second as f64,
+            Time::Real(time) => time,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::NOW_MAX;
 
     #[test]
     fn the_schedulers_part_stays_as_it_is_written() {
@@ -294,5 +332,23 @@ mod tests {
         for wrong in [r#"{"writer":null}"#, r#"{"writer":["fluxion"]}"#, r#"{"writer":1}"#] {
             assert!(writer(wrong).is_err(), "{wrong}");
         }
+    }
+
+    fn times(start: &str, end: &str) -> (i64, i64) {
+        let text =
+            format!(r#"{{"version":1,"execution":{{"starttime":{start},"expiration":{end}}}}}"#);
+        let head = head(&text).unwrap().unwrap();
+        (head.at, head.duration)
+    }
+
+    #[test]
+    fn integers_are_read_to_the_second_and_floats_are_cut() {
+        let start = NOW_MAX - 100;
+        assert_eq!(times(&start.to_string(), &(start + 61).to_string()), (start, 61));
+        assert_eq!(times("10.9", "70"), (10, 59));
+        assert_eq!(times("1e3", "1060.5"), (1000, 60));
+        assert_eq!(times("10", "10"), (10, WINDOW_SECONDS));
+        assert_eq!(times("null", r#""70""#), (0, WINDOW_SECONDS));
+        assert_eq!(times(&i64::MIN.to_string(), &i64::MAX.to_string()), (i64::MIN, i64::MAX));
     }
 }

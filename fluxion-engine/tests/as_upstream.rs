@@ -464,3 +464,37 @@ fn a_graph_does_not_grow_by_what_cannot_be_told_apart() {
     engine.add_subgraph(&document(&[one], &[to_one], 1)).unwrap();
     assert_eq!(engine.graph().len(), before + 1);
 }
+
+/// Q5, Q16: not so under the id of a live job, which would be lost with the grant.
+#[test]
+fn a_grant_that_cannot_be_written_is_held_but_under_the_id_of_a_live_job() {
+    let unranked = document(false).replacen(
+        r#""rank":1,"paths":{"containment":"/cluster0/node1"}"#,
+        r#""rank":-1,"paths":{"containment":"/cluster0/node1"}"#,
+        1,
+    );
+    let options = r#"{"load_format":"jgf","matcher_policy":"lonode","match_format":"rv1_nosched"}"#;
+    let cores = |count: u32| spec(&slot(count, CORE), TASKS, r#"{"system":{"duration":60}}"#);
+    let held = |engine: &mut Engine| {
+        let found = engine.find("sched-now=allocated", MatchFormat::Simple, false).unwrap();
+        found.map_or(0, |found| found.matches("core").count())
+    };
+    for under_a_live_id in [true, false] {
+        let mut engine = Engine::new(&unranked, options).unwrap();
+        let first = engine.match_job(MatchOp::Allocate, &cores(2), 8).unwrap();
+        assert_eq!(first.r.matches(r#""rank": "0""#).count(), 1);
+        let before = (held(&mut engine), engine.jobs(), engine.next_job());
+        let id = if under_a_live_id { 8 } else { 9 };
+        let error = engine.match_job(MatchOp::Allocate, &cores(1), id).unwrap_err();
+        assert!(error.text.contains("negative"), "{error}");
+        if under_a_live_id {
+            assert_eq!((held(&mut engine), engine.jobs(), engine.next_job()), before);
+        } else {
+            assert_eq!(held(&mut engine), 3);
+            assert_eq!(engine.cancel(9).unwrap_err().reason, Reason::NotFound);
+        }
+        assert_eq!(engine.info(8).unwrap().mode, JobMode::Allocated);
+        engine.cancel(8).unwrap();
+        assert_eq!(held(&mut engine), usize::from(!under_a_live_id));
+    }
+}

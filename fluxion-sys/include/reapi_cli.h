@@ -146,7 +146,7 @@ int reapi_cli_match (reapi_cli_ctx_t *ctx, match_op_t match_op, const char *jobs
 
 /* The same under an id that the caller chooses. On a graph with pools EEXIST if a job of that id holds or will hold something;
  * without pools the second job is not noticed, as upstream: reapi_cli_cancel frees both, but the vertices above both stay
- * counted as used for ever. */
+ * counted as used for ever. If the grant of the second job cannot be written, the call changes nothing. */
 int reapi_cli_match_with_jobid (reapi_cli_ctx_t *ctx, match_op_t match_op, const char *jobspec, uint64_t jobid,
                                 bool *reserved, char **R, int64_t *at, double *ov);
 

@@ -167,6 +167,11 @@ impl Book {
         }
     }
 
+    /// True while a job takes a place under the id of another one.
+    pub(crate) fn is_taking_over(&self) -> bool {
+        matches!(&self.stage, Stage::Takes(taking) if taking.older.is_some())
+    }
+
     /// The job has its place: a later panic of the call cannot be taken back.
     pub(crate) fn has_taken(&mut self) {
         if let Stage::Takes(_) = self.stage {

@@ -31,107 +31,121 @@ impl Engine {
         found: &Found,
         at: i64,
     ) -> Result<Grant, Error> {
-        let reserved = op.takes() && at > self.now();
-        if let Found::Walk(selection, _) = found
-            && selection.marked.is_empty()
-        {
-            // As upstream: its errno then still tells the last obstacle of the search.
-            let reason = match self.searches.left() {
-                Left::Busy => Reason::Busy,
-                Left::Exceeded => Reason::Exceeded,
-                Left::Nothing | Left::EndOfWindow => Reason::Nothing,
-            };
-            // Each failure has a text but those that are answers.
-            let text = if reason == Reason::Busy { "" } else { NOTHING_TAKEN };
-            return Err(Error { reason, text: text.to_owned() });
+        let written = hold(self, op, id, ask, found, at)?;
+        // The older job could be freed by no call any more.
+        if written.is_err() && self.book.is_taking_over() && self.take_back_question() {
+            return written;
         }
-        if let Some(queue) = &ask.spec.queue {
-            self.writer.set_queue(queue);
+        settle(self, op, ask, found);
+        if written.is_err() && op.takes() {
+            // As upstream: the resources stay taken, and no job has them.
+            self.book.lose(id);
         }
-        let format = self.options.format;
-        if format == MatchFormat::Placement && matches!(found, Found::Walk(..)) {
-            // That has no words for vertices, so nothing is taken.
-            self.write(format, ask, found, (at, &[]), &[])?;
-        }
-        let slots = slots_of(&self.book, ask, found, at);
-        let unmarked = if op.takes() {
-            take(&mut self.book, id, ask, found, (at, slots.clone()))
-        } else {
-            Vec::new()
-        };
-        let r = match (found, &ask.form) {
-            (Found::Flat(picks), Form::Flat(request)) if format == MatchFormat::Placement => {
-                Ok(writer::placement(self.graph(), request, picks))
-            }
-            _ => self.write(format, ask, found, (at, &slots), &unmarked),
-        };
-        defect("grant written");
-        // Last, since it is not looked up but remembered.
-        if let Found::Walk(selection, _) = found
-            && ask.policy.stops_early()
-        {
-            weigh(&mut self.book, selection, op.takes());
-        }
-        self.book.has_taken();
-        match r {
-            Ok(r) => Ok(Grant {
-                job: op.takes().then_some(id),
-                at,
-                reserved,
-                r,
-                is_earliest: self.graph().pools.effort.is_exact(),
-            }),
-            Err(error) => {
-                // As upstream: the resources stay taken, and no job has them.
-                if op.takes() {
-                    self.book.lose(id);
-                }
-                Err(error)
-            }
-        }
+        written
     }
+}
 
-    fn write(
-        &mut self,
-        format: MatchFormat,
-        ask: &Ask<'_>,
-        found: &Found,
-        (at, slots): (i64, &[Slots]),
-        unmarked: &[VertexId],
-    ) -> Result<String, Error> {
-        let label = |levels: &[RequestLevel], at: Option<usize>| {
-            at.map_or_else(Box::default, |at| levels[at].label.clone())
-        };
-        let flat;
-        let (selection, levels): (&Selection, &[RequestLevel]) = match (found, &ask.form) {
-            (Found::Walk(selection, which), Form::Walk(requests)) => {
-                (selection, &requests[*which].levels)
-            }
-            (Found::Flat(picks), Form::Flat(request)) => {
-                flat = selection_of(&self.book, request, picks);
-                (&flat, &[])
-            }
-            _ => unreachable!("a place has the form of its request"),
-        };
-        let emit = |marked: &Marked| Emitted {
-            vertex: marked.vertex,
-            depth: marked.depth,
-            exclusive: marked.exclusive,
-            needs: marked.needs,
-            label: label(levels, marked.level.filter(|at| *at < levels.len())),
-            filter: None,
-            left_out: unmarked.contains(&marked.vertex),
-        };
-        let emitted: Vec<Emitted> = selection.marked.iter().map(emit).collect();
-        let expiration = match ask.longest() {
-            Hold::Seconds(seconds) => at.saturating_add_unsigned(seconds),
-            _ => at.saturating_add(WINDOW_SECONDS),
-        };
-        let expiration =
-            if at < WINDOW_SECONDS { expiration.min(WINDOW_SECONDS) } else { expiration };
-        let about = About { starttime: at, expiration, slots };
-        self.writer.write(format, self.book.graph(), &emitted, about, writer::WIDE)
+/// Notes what walks remember of a place that was taken.
+pub(super) fn settle(engine: &mut Engine, op: MatchOp, ask: &Ask<'_>, found: &Found) {
+    // Last, since it is not looked up but remembered.
+    if let Found::Walk(selection, _) = found
+        && ask.policy.stops_early()
+    {
+        weigh(&mut engine.book, selection, op.takes());
     }
+    engine.book.has_taken();
+}
+
+/// Takes the place that was found, if the operation takes anything, and writes it. The outer
+/// error: nothing was taken; the inner one: the job has the place, and it cannot be written.
+pub(super) fn hold(
+    engine: &mut Engine,
+    op: MatchOp,
+    id: u64,
+    ask: &Ask<'_>,
+    found: &Found,
+    at: i64,
+) -> Result<Result<Grant, Error>, Error> {
+    let reserved = op.takes() && at > engine.now();
+    if let Found::Walk(selection, _) = found
+        && selection.marked.is_empty()
+    {
+        // As upstream: its errno then still tells the last obstacle of the search.
+        let reason = match engine.searches.left() {
+            Left::Busy => Reason::Busy,
+            Left::Exceeded => Reason::Exceeded,
+            Left::Nothing | Left::EndOfWindow => Reason::Nothing,
+        };
+        // Each failure has a text but those that are answers.
+        let text = if reason == Reason::Busy { "" } else { NOTHING_TAKEN };
+        return Err(Error { reason, text: text.to_owned() });
+    }
+    if let Some(queue) = &ask.spec.queue {
+        engine.writer.set_queue(queue);
+    }
+    let format = engine.options.format;
+    if format == MatchFormat::Placement && matches!(found, Found::Walk(..)) {
+        // That has no words for vertices, so nothing is taken.
+        write(engine, format, ask, found, (at, &[]), &[])?;
+    }
+    let slots = slots_of(&engine.book, ask, found, at);
+    let unmarked = if op.takes() {
+        take(&mut engine.book, id, ask, found, (at, slots.clone()))
+    } else {
+        Vec::new()
+    };
+    let r = match (found, &ask.form) {
+        (Found::Flat(picks), Form::Flat(request)) if format == MatchFormat::Placement => {
+            Ok(writer::placement(engine.graph(), request, picks))
+        }
+        _ => write(engine, format, ask, found, (at, &slots), &unmarked),
+    };
+    defect("grant written");
+    let is_earliest = engine.graph().pools.effort.is_exact();
+    let job = op.takes().then_some(id);
+    Ok(r.map(|r| Grant { job, at, reserved, r, is_earliest }))
+}
+
+/// Writes a place that was found.
+fn write(
+    engine: &mut Engine,
+    format: MatchFormat,
+    ask: &Ask<'_>,
+    found: &Found,
+    (at, slots): (i64, &[Slots]),
+    unmarked: &[VertexId],
+) -> Result<String, Error> {
+    let label = |levels: &[RequestLevel], at: Option<usize>| {
+        at.map_or_else(Box::default, |at| levels[at].label.clone())
+    };
+    let flat;
+    let (selection, levels): (&Selection, &[RequestLevel]) = match (found, &ask.form) {
+        (Found::Walk(selection, which), Form::Walk(requests)) => {
+            (selection, &requests[*which].levels)
+        }
+        (Found::Flat(picks), Form::Flat(request)) => {
+            flat = selection_of(&engine.book, request, picks);
+            (&flat, &[])
+        }
+        _ => unreachable!("a place has the form of its request"),
+    };
+    let emit = |marked: &Marked| Emitted {
+        vertex: marked.vertex,
+        depth: marked.depth,
+        exclusive: marked.exclusive,
+        needs: marked.needs,
+        label: label(levels, marked.level.filter(|at| *at < levels.len())),
+        filter: None,
+        left_out: unmarked.contains(&marked.vertex),
+    };
+    let emitted: Vec<Emitted> = selection.marked.iter().map(emit).collect();
+    let expiration = match ask.longest() {
+        Hold::Seconds(seconds) => at.saturating_add_unsigned(seconds),
+        _ => at.saturating_add(WINDOW_SECONDS),
+    };
+    let expiration = if at < WINDOW_SECONDS { expiration.min(WINDOW_SECONDS) } else { expiration };
+    let about = About { starttime: at, expiration, slots };
+    engine.writer.write(format, engine.book.graph(), &emitted, about, writer::WIDE)
 }
 
 /// The vertices that slots of pool units stand for.

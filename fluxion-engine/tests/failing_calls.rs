@@ -10,7 +10,7 @@ mod random;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use fluxion_engine::{Engine, Error, MatchFormat, MatchOp};
+use fluxion_engine::{Engine, Error, MatchFormat, MatchOp, Reason};
 use random::Random;
 
 const RANKS: u32 = 4;
@@ -333,5 +333,30 @@ fn a_call_that_fails_changes_nothing() {
         "set_time",
     ] {
         assert!(failed.contains_key(name), "{name} has never failed: {failed:?}");
+    }
+}
+
+/// The caller has no memory for the answer, for one.
+#[test]
+fn a_move_that_the_caller_cannot_use_changes_nothing() {
+    for format in ["rv1_nosched", "placement"] {
+        let options =
+            format!(r#"{{"load_format":"jgf","match_format":"{format}","pool_types":["memory"]}}"#);
+        let mut engine = Engine::new(&document(0..RANKS), &options).unwrap();
+        let slot = r#"{"type":"slot","label":"s","count":1,"with":[{"type":"memory","count":8}]}"#;
+        for job in 0..=u64::from(RANKS) {
+            engine.match_job(MatchOp::AllocateOrElseReserve, &jobspec(slot, 20), job).unwrap();
+        }
+        engine.cancel(1).unwrap();
+        let (job, before) = (u64::from(RANKS), book(&engine));
+        let refused = Error { reason: Reason::Invalid, text: "no room for the answer".to_owned() };
+        let answer = engine.move_reservation_if(job, |moved| {
+            assert_eq!((moved.at, moved.reserved, moved.r.is_empty()), (0, false, false));
+            Err(refused.clone())
+        });
+        assert_eq!(answer.unwrap_err().text, refused.text);
+        assert_eq!(book(&engine), before);
+        let moved = engine.move_reservation(job).unwrap();
+        assert_eq!((moved.at, moved.reserved), (0, false));
     }
 }

@@ -62,7 +62,7 @@ impl Engine {
     }
 
     /// The values beside the book as they are.
-    fn before(&self) -> Before {
+    pub(super) fn before(&self) -> Before {
         Before {
             writer: self.writer.clone(),
             exclusive_kinds: self.searches.exclusive_kinds().to_vec(),
@@ -71,7 +71,7 @@ impl Engine {
         }
     }
 
-    fn restore(&mut self, before: Before) {
+    pub(super) fn restore(&mut self, before: Before) {
         let Before { writer, exclusive_kinds, next_job, left } = before;
         (self.writer, self.next_job) = (writer, next_job);
         self.searches.set_exclusive_kinds(exclusive_kinds);

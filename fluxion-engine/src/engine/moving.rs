@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Engine;
 use super::ask::{Ask, Form, Found};
+use super::granting::{hold, settle};
 use super::op::MatchOp;
 use super::sight::Sight;
 use crate::Error;
@@ -45,6 +46,15 @@ impl Engine {
     /// it were requested now. It never starts later, unless its room is not free any more. A job
     /// that can start now is an allocation then. An error changes nothing.
     pub fn move_reservation(&mut self, id: u64) -> Result<Moved, Error> {
+        self.move_reservation_if(id, |_| Ok(()))
+    }
+
+    /// Moves a reservation if the caller can use the answer; else nothing is changed.
+    pub fn move_reservation_if<E: From<Error>>(
+        &mut self,
+        id: u64,
+        accept: impl FnOnce(&Moved) -> Result<(), E>,
+    ) -> Result<Moved, E> {
         let job = self.book.jobs().get(id).ok_or_else(|| no_job(id))?;
         let job = Arc::clone(job);
         let spec = job.spec.clone().filter(|_| job.info.mode == JobMode::Reserved);
@@ -66,12 +76,12 @@ impl Engine {
             }
         };
         if is_known_to_stay {
-            return Ok(stays(self, id, job.info.at, gains));
+            return accepted(stays(self, id, job.info.at, gains), accept);
         }
         drop(job);
+        let state = self.before();
         let job = self.book.withdraw(id)?;
         let (before, overhead) = (job.info.at, job.info.overhead);
-        let had = job.claims.slots().to_vec();
         let place = match known.filter(|(at, _)| *at <= before) {
             Some((at, picks)) => Ok((Found::Flat(picks), at)),
             None => self.sight().soonest(&ask, self.now()),
@@ -94,28 +104,62 @@ impl Engine {
                     delay = why_delayed(sight, id, &job, &ask, &taken, &usable);
                 }
                 Ok(_) if !intact => {}
-                Err(error) if !intact => return Err(error.clone()),
-                _ => return Ok(stays(self, id, before, gains)),
+                Err(error) if !intact => return Err(error.clone().into()),
+                _ => return accepted(stays(self, id, before, gains), accept),
             }
-            drop(job);
             self.book.drop_job(id);
         }
         let (found, at) = place?;
-        let r = self.grant(MatchOp::AllocateOrElseReserve, id, &ask, &found, at)?.r;
-        self.book.set_overhead(id, overhead);
-        let has = self.book.jobs().get(id).map(|job| job.claims.slots());
-        if at == before && has.is_some_and(|has| has == had) {
-            self.book.take_back_gains(gains);
-            return Ok(stays(self, id, before, gains));
+        let op = MatchOp::AllocateOrElseReserve;
+        let written = hold(self, op, id, &ask, &found, at).flatten();
+        let stays_there = |engine: &Engine| {
+            let has = engine.book.jobs().get(id).map(|job| job.claims.slots());
+            at == before && has.is_some_and(|has| has == job.claims.slots())
+        };
+        let answer = written.map_err(E::from).and_then(|grant| {
+            let moved = if stays_there(self) {
+                Moved::stays(at)
+            } else {
+                Moved { at, reserved: at > self.now(), r: grant.r, delay }
+            };
+            accepted(moved, accept)
+        });
+        match &answer {
+            Ok(_) => {
+                settle(self, op, &ask, &found);
+                self.book.set_overhead(id, overhead);
+                if stays_there(self) {
+                    self.book.take_back_gains(gains);
+                    self.book.set_gains(id, gains);
+                }
+            }
+            Err(_) => {
+                self.book.drop_job(id);
+                self.book.put_back(id, job);
+                self.book.take_back_gains(gains);
+                self.restore(state);
+            }
         }
-        Ok(Moved { at, reserved: at > self.now(), r, delay })
+        answer
+    }
+}
+
+/// The answer, if the caller can use it.
+fn accepted<E>(moved: Moved, accept: impl FnOnce(&Moved) -> Result<(), E>) -> Result<Moved, E> {
+    accept(&moved).map(|()| moved)
+}
+
+impl Moved {
+    /// The reservation keeps its place, and its start.
+    fn stays(at: i64) -> Self {
+        Moved { at, reserved: true, r: String::new(), delay: Delay::default() }
     }
 }
 
 /// Records that a reservation was examined, and stays where it is.
 fn stays(engine: &mut Engine, id: u64, at: i64, gains: u64) -> Moved {
     engine.book.set_gains(id, gains);
-    Moved { at, reserved: true, r: String::new(), delay: Delay::default() }
+    Moved::stays(at)
 }
 
 /// Where a reservation would be if it were made again, and when; `None` where that takes a

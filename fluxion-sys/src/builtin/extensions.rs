@@ -2,6 +2,8 @@
 
 use std::ffi::{c_char, c_int};
 
+use fluxion_engine::{Delay, Moved};
+
 use super::handle::{Handle, call};
 use super::text;
 use super::text::Out;
@@ -29,11 +31,12 @@ pub(crate) unsafe extern "C" fn fluxion_ext_move(
         // SAFETY: pointers by the header.
         let (at, reserved, r, later) =
             unsafe { (Out::new(at)?, Out::new(reserved)?, Out::new(r)?, Out::new(later)?) };
-        let moved = context.engine()?.move_reservation(jobid)?;
-        r.set_text(&moved.r)?;
+        // A caller without the answer would not know its resources: nothing is moved then.
+        let hand_out = |moved: &Moved| r.set_text(&moved.r);
+        let moved = context.engine()?.move_reservation_if(jobid, hand_out)?;
         at.set(moved.at);
         reserved.set(moved.reserved);
-        let fluxion_engine::Delay { overdue, capacity, status } = moved.delay;
+        let Delay { overdue, capacity, status } = moved.delay;
         let causes =
             [(overdue, cause::OVERDUE), (capacity, cause::CAPACITY), (status, cause::STATUS)];
         later.set(causes.into_iter().filter(|(is, _)| *is).fold(0, |bits, (_, bit)| bits | bit));

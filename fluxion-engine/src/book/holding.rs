@@ -23,8 +23,8 @@ impl Book {
         }
     }
 
-    /// Adds a job that holds nothing yet. As upstream, which does not notice that there is one, an
-    /// older job of the same id is lost.
+    /// Adds a job that holds nothing yet. As upstream (Q16), which does not notice that there is
+    /// one, an older job of the same id is lost.
     pub(crate) fn open(&mut self, id: u64, info: JobInfo, term: Term) {
         self.note_job(id);
         if let Some(older) = self.jobs.insert(id, Arc::new(Job::new(info, term))) {
@@ -56,7 +56,7 @@ impl Book {
     /// Makes a job hold the vertices of a selection, which it passes through only if it has some of
     /// them for itself, or no slots. Returns those that hold less than is taken of
     /// them, because a part of the graph was removed together with the vertices of other jobs
-    /// there: as upstream, this is not counted, and they are not written.
+    /// there: as upstream (Q26), this is not counted, and they are not written.
     pub(crate) fn touch(&mut self, id: u64, selection: &Selection) -> Vec<VertexId> {
         let mut unmarked = Vec::new();
         let Some(term) = self.jobs.get(id).map(|job| job.term) else { return unmarked };
@@ -87,7 +87,7 @@ impl Book {
     }
 
     /// What earlier grants under the id of a job take of the vertices that it takes too is never
-    /// given back: as upstream, which remembers one span per vertex and job.
+    /// given back: as upstream (Q16), which remembers one span per vertex and job.
     pub(crate) fn leak(&mut self, id: u64) {
         if !self.jobs.lost().iter().any(|(lost, _)| *lost == id) {
             return;
@@ -137,8 +137,8 @@ impl Book {
         }
     }
 
-    /// As upstream: the resources of a job with a grant that cannot be written stay taken, and no
-    /// job has them.
+    /// As upstream (Q5): the resources of a job with a grant that cannot be written stay taken, and
+    /// no job has them.
     pub(crate) fn lose(&mut self, id: u64) {
         if let Some(job) = self.jobs.remove(id) {
             self.jobs.lose(id, job);
@@ -196,9 +196,9 @@ impl Book {
 
     /// Frees the vertices and units of a job.
     fn give_back(&mut self, job: &Job) {
-        // As upstream, which goes down from the root by the marks of the job: what lies below a
-        // vertex that was given back before is not come to, and stays held. Not so on a graph with
-        // pools, which upstream does not have.
+        // As upstream (Q24), which goes down from the root by the marks of the job: what lies below
+        // a vertex that was given back before is not come to, and stays held. Not so on a graph
+        // with pools, which upstream does not have.
         let vertices = job.claims.vertices();
         let marked: Option<HashSet<VertexId>> = (job.has_gaps && !self.graph.has_pool_types())
             .then(|| vertices.iter().map(|touch| touch.vertex).collect());

@@ -89,7 +89,7 @@ impl Book {
                 touch.below = left;
                 true
             } else {
-                // As upstream: also where the job took none of the types that it tracks.
+                // As upstream (Q24): also where the job took none of the types that it tracks.
                 self.schedule.remove(term, touch);
                 has_gaps = true;
                 false

@@ -47,9 +47,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes the vertices of ranks, and takes from jobs what they hold of them. As upstream, that
-    /// fails where several jobs are on a rank and one of them has less than they have there
-    /// together: each is to give back all of it.
+    /// Removes the vertices of ranks, and takes from jobs what they hold of them. As upstream
+    /// (Q25), that fails where several jobs are on a rank and one of them has less than they have
+    /// there together: each is to give back all of it.
     pub fn remove_ranks(&mut self, ranks: &str) -> Result<(), Error> {
         self.book.not_in_a_trial("remove_ranks")?;
         let ranges = idset::parse(ranks)?;

@@ -323,7 +323,8 @@ fn criterion(text: &str, hosts: &mut hostlist::Budget) -> Read<Criterion> {
         word if word == no => Ok(false),
         _ => Err(None),
     };
-    // As upstream, capitals count in the id of a job, and nowhere else.
+    // As upstream (Q27), capitals count in the id of a job, and nowhere else: a name that has some
+    // is not found.
     let job_id = || job_id::parse(text).ok_or(None);
     Ok(match key {
         "status" => Criterion::Status { up: one_of("up", "down")? },

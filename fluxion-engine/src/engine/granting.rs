@@ -38,7 +38,7 @@ impl Engine {
         }
         settle(self, op, ask, found);
         if written.is_err() && op.takes() {
-            // As upstream: the resources stay taken, and no job has them.
+            // As upstream (Q5): the resources stay taken, and no job has them.
             self.book.lose(id);
         }
         written
@@ -70,7 +70,7 @@ pub(super) fn hold(
     if let Found::Walk(selection, _) = found
         && selection.marked.is_empty()
     {
-        // As upstream: its errno then still tells the last obstacle of the search.
+        // As upstream (Q22): its errno then still tells the last obstacle of the search.
         let reason = match engine.searches.left() {
             Left::Busy => Reason::Busy,
             Left::Exceeded => Reason::Exceeded,

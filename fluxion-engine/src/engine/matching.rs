@@ -31,7 +31,7 @@ impl Engine {
     /// Matches a jobspec that was read before, under an id that the engine chooses.
     pub fn match_spec_next(&mut self, op: MatchOp, spec: &Jobspec) -> Result<Grant, Error> {
         self.asking(|engine| {
-            // Upstream does not look whether the caller has given this id to a job.
+            // Upstream does not look whether the caller has given this id to a job (Q12).
             while engine.graph().has_pool_types() && engine.book.jobs().contains(engine.next_job) {
                 engine.next_job += 1;
             }
@@ -78,8 +78,8 @@ impl Engine {
             defect("nothing written");
             written?;
         }
-        // As upstream, matches use up an id if they find no place, and also where the caller has
-        // chosen theirs; malformed ones do not.
+        // As upstream (Q12), matches use up an id if they find no place, and also where the caller
+        // has chosen theirs; malformed ones do not.
         if op.takes() && answer.as_ref().map_or_else(Error::is_answer, |grant| grant.job.is_some())
         {
             self.next_job = self.next_job.wrapping_add(1);

@@ -101,9 +101,9 @@ impl Engine {
         Ok(engine)
     }
 
-    /// A copy with the same graph and the same jobs, that goes its own way. As upstream, a job that
-    /// both know and one of them cancels shows as cancelled in the other as well, which still holds
-    /// its resources until it cancels it too.
+    /// A copy with the same graph and the same jobs, that goes its own way. As upstream (Q17), a
+    /// job that both know and one of them cancels shows as cancelled in the other as well, which
+    /// still holds its resources until it cancels it too.
     #[must_use]
     pub fn fork(&self) -> Self {
         let mut copy = Engine { call: None, ..self.clone() };

@@ -109,7 +109,7 @@ fn ranks(text: &str) -> Result<Vec<(u32, u32)>, Error> {
     Ok(idset::merge(document.ranks("R")?.concat()))
 }
 
-/// As upstream, where a partial cancel fails unless the job has a vertex of each rank for
+/// As upstream (Q23), where a partial cancel fails unless the job has a vertex of each rank for
 /// itself; here nothing is given back then. On a graph with pools, which upstream does not
 /// have, ranks on which the job has nothing are passed over.
 fn must_hold_all(engine: &Engine, id: u64, ranges: &[(u32, u32)]) -> Result<(), Error> {

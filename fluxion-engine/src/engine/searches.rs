@@ -19,7 +19,7 @@ pub(super) struct Searches {
     unindexed: Option<u64>,
     /// Walk in any case: for tests.
     walks_always: bool,
-    /// Nodes that are up, counted as upstream counts them: not again when the graph grows.
+    /// Nodes that are up, counted as upstream (Q2): not again when the graph grows.
     nodes_up: i64,
     /// Types that are taken with all that lies below them, whatever a request says.
     exclusive_kinds: Vec<TypeId>,
@@ -30,7 +30,7 @@ pub(super) struct Searches {
 impl Searches {
     /// Nothing was searched for yet.
     pub(super) fn new(graph: &Graph) -> Self {
-        // As upstream: a node that the document has down is counted off twice.
+        // As upstream (Q2): a node that the document has down is counted off twice.
         let nodes = graph.vertices().filter(|vertex| graph.is_node(*vertex));
         let nodes_up = nodes.map(|node| if graph.is_marked_up(node) { 1 } else { -1 }).sum();
         Searches {
@@ -122,8 +122,8 @@ impl Searches {
         self.exclusive_kinds = kinds;
     }
 
-    /// As upstream: types that a refused request wants exclusively stay exclusive for all that come
-    /// later.
+    /// As upstream (Q3): types that a refused request wants exclusively stay exclusive for all that
+    /// come later.
     pub(super) fn leak_exclusive(&mut self, ask: &Ask<'_>) {
         if let Form::Walk(requests) = &ask.form {
             for kind in requests.iter().flat_map(|request| &request.exclusive_kinds) {

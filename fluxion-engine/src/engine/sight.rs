@@ -83,7 +83,7 @@ impl<'a> Sight<'a> {
             return error;
         }
         match self.ever(ask) {
-            // As upstream: its errno then tells the last obstacle of this last search.
+            // As upstream (Q22): its errno then tells the last obstacle of this last search.
             Ok(()) if self.searches.left() == Left::Exceeded => Error {
                 reason: Reason::Exceeded,
                 text: "alternative slots: one asks for more than there is".to_owned(),
@@ -93,7 +93,7 @@ impl<'a> Sight<'a> {
         }
     }
 
-    /// Refuses, as upstream does, what asks for more nodes than are up, before any walk. Upstream
+    /// Refuses, as upstream (Q2), what asks for more nodes than are up, before any walk. Upstream
     /// does not count nodes that come later, so not on a graph with pools.
     pub(super) fn precheck(&self, op: MatchOp, ask: &Ask<'_>) -> Result<(), Error> {
         let requests = match &ask.form {
@@ -162,13 +162,13 @@ impl<'a> Sight<'a> {
                 continue;
             }
             match traversal.later(request, seconds) {
-                // As upstream: not at the very end of its window.
+                // As upstream (Q8): not at the very end of its window.
                 Ok(Reservation { at: WINDOW_SECONDS, .. }) => {
                     self.searches.set_left(Left::EndOfWindow);
                     last = Error::busy();
                 }
-                // As upstream, which looks for the next instant before it looks whether this one
-                // will do.
+                // As upstream (Q22), which looks for the next instant before it looks whether this
+                // one will do.
                 Ok(Reservation { selection, is_last: true, .. }) if selection.marked.is_empty() => {
                     return Err(Error::not_found(NOTHING_TAKEN));
                 }
@@ -190,8 +190,8 @@ impl<'a> Sight<'a> {
         match miss {
             Miss::Busy => Error { reason, text: String::new() },
             Miss::Spent => self.graph().pools.effort.gave_up(),
-            // As upstream: no vertex serves such a level, so that it fits nowhere, and a text says
-            // why.
+            // As upstream (Q18): no vertex serves such a level, so that it fits nowhere, and a text
+            // says why.
             Miss::Invalid => {
                 Error { reason, text: "resources: the parts of a slot are exclusive".to_owned() }
             }

@@ -91,7 +91,7 @@ impl Engine {
         }
     }
 
-    /// As upstream's C interface: what cannot be written stays taken, and no job has it.
+    /// As upstream's C interface (Q5): what cannot be written stays taken, and no job has it.
     fn update_or_lose(
         &mut self,
         id: u64,
@@ -171,7 +171,7 @@ fn take_up(
     let selection =
         select::exactly(engine.graph(), engine.book.schedule(), &vertices, &kinds, &units);
     if selection.marked.is_empty() && slots.is_empty() {
-        // As upstream, without a word: nothing would be held.
+        // As upstream (Q14), without a word: nothing would be held.
         return Err(Error { reason: Reason::Nothing, text: String::new() });
     }
     let is_later = engine.graph().has_pool_types() && at > engine.now();
@@ -411,7 +411,7 @@ fn of_rank(
     }
     // As upstream: the node itself is taken where all that has its rank is listed.
     listing.vertices.push((node, found + 1 == vertices.len()));
-    // As upstream, which writes it as taken however little is listed.
+    // As upstream (Q14), which writes it as taken however little is listed.
     listing.shown.push(node);
     Ok(())
 }

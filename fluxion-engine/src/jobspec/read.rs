@@ -167,7 +167,7 @@ fn attributes(value: &Value<'_>, into: &mut Jobspec) -> Result<(), Error> {
         {
             map(system, "attributes.system")?
         }
-        // As upstream, which looks for keys wherever there could be some.
+        // As upstream (Q20), which looks for keys wherever there could be some.
         _ => return Ok(()),
     };
     if let Some(duration) = get(system, "duration") {

@@ -96,8 +96,8 @@ pub(super) fn slots(
         })
         .collect();
     if options.len() == 1 {
-        // As upstream, which counts in 32 bits with a sign: no slot is as many as there may be
-        // without a limit.
+        // As upstream (Q10), which counts in 32 bits with a sign: no slot is as many as there may
+        // be without a limit.
         let Ok(wanted) = i32::try_from(slots) else { return false };
         let room = |(column, count): &(usize, Count)| {
             have[*column].checked_div(count.choose(have[*column])).unwrap_or(0)
@@ -124,7 +124,7 @@ pub(super) fn slots(
         formed[next] += 1;
         missing -= 1;
     }
-    // As upstream, which then counts by the resources at first: that may be more than there
+    // As upstream (Q10), which then counts by the resources at first: that may be more than there
     // is.
     let mut all = formed.into_iter().enumerate();
     all.all(|(option, count)| {

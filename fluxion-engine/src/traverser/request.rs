@@ -44,7 +44,7 @@ pub(crate) struct Request {
     /// For the flexible traverser, where there are slots: the first of the siblings, and what all
     /// of them are made of, each type once.
     pub(crate) unions: Vec<(usize, Levels)>,
-    /// A slot holds nothing: as upstream, that is understood, and fits nowhere.
+    /// A slot holds nothing: as upstream (Q7), that is understood, and fits nowhere.
     pub(crate) has_empty_slot: bool,
     /// Sibling slots are alternatives.
     flexible: bool,

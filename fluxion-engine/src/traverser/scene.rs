@@ -77,7 +77,8 @@ impl Scene<'_> {
         {
             return Err(Refusal::Busy);
         }
-        // As upstream: of alternative slots the last one has to fit, whether the others do or not.
+        // As upstream (Q21): of alternative slots the last one has to fit, whether the others do or
+        // not.
         let (mut alternative, mut spared) = (None, None);
         for level in levels.iter().filter(|level| level.kind == kind || level.kind == TypeId::SLOT)
         {

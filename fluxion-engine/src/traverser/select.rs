@@ -70,8 +70,8 @@ pub(crate) fn select(
     while let Some((range, above)) = open.pop() {
         for branch in &choices[range] {
             let level = branch.level as usize;
-            // As upstream: the way to a chosen vertex is only kept for choices on top. Vertices
-            // that a vertex chose among those that do not lie directly below it are lost.
+            // As upstream (Q1): the way to a chosen vertex is only kept for choices on top.
+            // Vertices that a vertex chose among those that do not lie directly below it are lost.
             let by =
                 above.filter(|above| !branch.units && graph.parent(branch.vertex) != Some(*above));
             if by.is_some_and(|above| !graph.associates(above).contains(&branch.vertex)) {
@@ -109,8 +109,8 @@ pub(crate) fn select(
 }
 
 /// Grants exactly these vertices, and these units of the pools of nodes, with all that leads to
-/// them. As upstream, what lies below a vertex of an exclusive type is written and counted with it,
-/// and held only if it is one of these vertices.
+/// them. As upstream (Q19), what lies below a vertex of an exclusive type is written and counted
+/// with it, and held only if it is one of these vertices.
 pub(crate) fn exactly(
     graph: &Graph,
     schedule: &Schedule,
@@ -194,8 +194,8 @@ fn mark_pools(graph: &Graph, marks: &mut Marks, node: VertexId, kind: TypeId, mu
     }
 }
 
-/// Takes vertices of exclusive types with everything below them. A part that another job has is
-/// left out, as upstream does, and so is a node on which another has units.
+/// Takes vertices of exclusive types with everything below them, free or not. As upstream (Q11), a
+/// part that another job has is left out; so is a node on which another has units.
 fn shadow(graph: &Graph, schedule: &Schedule, marks: &mut Marks, kinds: &[TypeId], window: Window) {
     if kinds.is_empty() {
         return;

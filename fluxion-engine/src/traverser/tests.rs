@@ -243,6 +243,7 @@ fn a_node_whose_units_are_in_use_is_not_had_alone() {
     assert_eq!((later.at, later.reserved), (60, true));
 }
 
+/// Q1.
 #[test]
 fn what_a_vertex_chose_far_below_it_is_lost_as_upstream_loses_it() {
     let mut engine = machine("lonode", "simple");

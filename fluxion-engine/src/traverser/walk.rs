@@ -414,8 +414,8 @@ impl<'a> Walk<'a> {
             if !is_it && !is_slot {
                 continue;
             }
-            // As upstream: of a vertex's type and slots there may be one among siblings, but for
-            // alternative slots.
+            // As upstream (Q18): of a vertex's type and slots there may be one among siblings, but
+            // for alternative slots.
             if matched.is_some() || (slot.is_some() && (is_it || !self.scene.flexible)) {
                 self.obstacles.repeat(kind);
                 return Match::None;
@@ -428,7 +428,7 @@ impl<'a> Walk<'a> {
                 slot = Some(at);
             }
         }
-        // As upstream: the flexible traverser forms no slots one level below what holds them.
+        // As upstream (Q21): the flexible traverser forms no slots one level below what holds them.
         let lower = self.scene.flexible && !pristine && matched.is_none();
         if let Some(slot) = slot.filter(|_| !lower) {
             let formed = if self.scene.flexible {

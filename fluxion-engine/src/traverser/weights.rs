@@ -2,7 +2,7 @@
 //!
 //! Children that no grant ever passed through come first, the highest `uniq_id` first; the others
 //! follow by the units left of the last type that they track when a grant passed through last, most
-//! first. That is not corrected when a job ends: so upstream orders them, and a walk sees the
+//! first. That is not corrected when a job ends: so upstream orders them (Q15), and a walk sees the
 //! emptiest parts of the machine early without looking at the others.
 
 use std::cmp::Reverse;

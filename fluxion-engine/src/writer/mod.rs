@@ -29,7 +29,7 @@ pub(crate) struct Writer {
     shortened: bool,
     /// Vertices and edges that were gathered, and not written yet.
     stale: jgf::Jgf,
-    /// The last queue that a request named: it is written with all that follow, as upstream does.
+    /// The last queue that a request named: as upstream (Q4), it is written with all that follow.
     queue: Option<Box<str>>,
     /// What nodes contribute that could not be written, and is tried again each time.
     stuck: rlite::Rlite,
@@ -198,8 +198,8 @@ impl Writer {
     ) -> Result<String, Error> {
         let Style { comma, colon, end } = style;
         self.stuck.gather(graph, emitted);
-        // As upstream: the vertices that a grant without cores adds here are only written with the
-        // next that has some.
+        // As upstream (Q4): the vertices that a grant without cores adds here are only written with
+        // the next that has some.
         let mut jgf = std::mem::take(&mut self.stale);
         self.shortened |= jgf.add(graph, emitted, short, style);
         // A graph with pools, which upstream does not have, is spared this: each job comes back from

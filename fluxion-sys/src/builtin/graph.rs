@@ -33,7 +33,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_find(
         match engine.find(criteria, format, true)? {
             None => r.set(std::ptr::null_mut()),
             Some(_) if matches!(format, MatchFormat::Simple | MatchFormat::PrettySimple) => {
-                // As upstream, where the answer has to be a JSON document.
+                // As upstream (Q27), where the answer has to be a JSON document.
                 let text = "find: names alone are no JSON".to_owned();
                 return Err(Failure { errno: errno::ENOMEM, text });
             }

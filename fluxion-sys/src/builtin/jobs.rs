@@ -261,7 +261,7 @@ fn operation(op: match_op_t) -> Result<MatchOp, Failure> {
     })
 }
 
-/// As upstream, which matches under any id, and cannot remove a job with one beyond this.
+/// As upstream (Q12), which matches under any id, and cannot remove a job with one beyond this.
 fn may_end(engine: &Engine, jobid: u64) -> Result<(), Failure> {
     let is_there = |jobid| engine.info(jobid).is_ok_and(|info| info.mode != JobMode::Canceled);
     if i64::try_from(jobid).is_err() && is_there(jobid) {

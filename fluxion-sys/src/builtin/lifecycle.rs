@@ -62,7 +62,7 @@ pub(crate) unsafe extern "C" fn reapi_cli_initialize(
         // SAFETY: strings by the header.
         let (graph, options) =
             unsafe { (text::read(rgraph, "rgraph")?, text::read(options, "options")?) };
-        // As upstream: its graph is gone, also if it gets none instead.
+        // As upstream (Q13): its graph is gone, also if it gets none instead.
         context.engine = None;
         let engine = Engine::new(graph, options).map_err(|error| error.as_reason(Reason::Setup))?;
         let options = engine.options();

@@ -267,6 +267,7 @@ fn jobs(rows: &mut Rows) {
         "match_format placement has no words for whole vertices",
     );
     row("reapi_cli_cancel", ENOENT, whole().cancel(1), "there is no such job");
+    // Q12.
     let large = whole();
     assert_eq!(large.match_with_jobid(ALLOCATE, &cores(1), u64::MAX), 0);
     let beyond = "the id of a job that is there is larger than INT64_MAX";
@@ -301,6 +302,7 @@ fn graphs(rows: &mut Rows) {
         "the root is all that was found",
     );
     let simple = whole().find("status=up", c"simple");
+    // Q27.
     row("reapi_cli_find", ENOMEM, simple, "something was found, and the format is no JSON");
     row("reapi_cli_stat", ENOSYS, whole().stat(), "always");
     let add = "reapi_cli_add_subgraph";

@@ -37,7 +37,7 @@ pub(super) fn partial_cancel(session: &mut Session, words: &[&str]) -> io::Resul
     // The session has shown the error already.
     let Some(text) = read(session, file)? else { return Ok(()) };
     let id = job_id(id);
-    // As upstream, to which what starts later is reserved, also where an update has said so.
+    // As upstream (Q6), to which what starts later is reserved, also where an update has said so.
     if !session.engine.info(id).is_ok_and(|info| mode(&info) == JobMode::Allocated) {
         return session.wrong(format_args!("partial-cancel: job {id} is not allocated"));
     }

@@ -17,7 +17,7 @@ pub(super) fn info(session: &mut Session, words: &[&str]) -> io::Result<()> {
     describe(session, job_id(id))
 }
 
-/// As upstream: the state of a job goes by its start.
+/// As upstream (Q6): the state of a job goes by its start.
 pub(super) fn mode(info: &JobInfo) -> JobMode {
     match (info.mode, info.at) {
         (JobMode::Canceled, _) => JobMode::Canceled,

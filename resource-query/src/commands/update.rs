@@ -13,7 +13,7 @@ pub(super) fn update(session: &mut Session, words: &[&str]) -> io::Result<()> {
     let [subcommand, reader, file, id, start, duration] = words else {
         return session.wrong(format_args!("{MALFORMED}"));
     };
-    // As upstream: both allocate, and the output goes by the start.
+    // As upstream (Q6): both allocate, and the output goes by the start.
     if !matches!(*subcommand, "allocate" | "reserve") {
         return session.wrong(format_args!("unknown subcmd {subcommand}"));
     }

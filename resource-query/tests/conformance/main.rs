@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use cases::Corpus;
 
+/// Q6 is among them, which nothing else pins.
 #[test]
 fn random_graphs_are_answered_as_upstream_does() {
     check("random", &Corpus::packed(include_bytes!("random.json.gz")));

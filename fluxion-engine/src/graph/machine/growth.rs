@@ -168,9 +168,9 @@ pub(crate) fn plan_growth<'a>(
     Ok(Enlargement { addition, order })
 }
 
-/// As upstream, which keeps the edges below a vertex by weight and `uniq_id`: two of one weight
-/// cannot have the same, and new ones weigh nothing. `weighs`: whether a grant gave the edge to
-/// this vertex a weight.
+/// As upstream (Q9), which keeps the edges below a vertex by weight and `uniq_id`: two of one
+/// weight cannot have the same, and new ones weigh nothing. `weighs`: whether a grant gave the edge
+/// to this vertex a weight.
 pub(crate) fn check_uniq_ids(
     graph: &Graph,
     nodes: &[NodeText<'_>],

@@ -1,4 +1,4 @@
-//! The texts of failures belong to the context on which the calls failed.
+//! Contexts: each has its own texts of failures, and one graph at a time.
 #![allow(unsafe_code, reason = "calls the C functions")]
 
 use std::ffi::{CStr, c_char, c_void};
@@ -125,4 +125,23 @@ fn without_a_context_there_is_one_text_alone() {
     assert_eq!(text_of(ptr::null_mut()), "ERROR: reapi_cli context is null\n");
     assert_eq!(errno::get(), errno::EINVAL);
     assert!(context.text().contains("job 5") && !context.text().contains("job 7"));
+}
+
+/// Q13.
+#[test]
+fn a_second_graph_takes_the_first_away_also_where_it_cannot_be_read() {
+    let table = FunctionTable::builtin();
+    let cancel = |context: &Context| {
+        // SAFETY: our context.
+        let rc = unsafe { (table.cancel)(context.0, 5, true) };
+        (rc, if rc == 0 { 0 } else { errno::get() })
+    };
+    let context = Context::new();
+    assert_eq!(cancel(&context), (0, 0));
+    // SAFETY: our context; texts that live for ever.
+    unsafe {
+        assert_eq!((table.initialize)(context.0, c"{".as_ptr(), OPTIONS.as_ptr()), -1);
+    }
+    assert_eq!(errno::get(), errno::EPROTO);
+    assert_eq!(cancel(&context), (-1, errno::EINVAL));
 }

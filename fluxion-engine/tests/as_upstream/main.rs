@@ -3,6 +3,9 @@
 //! was seen with upstream's 0.54. A number such as Q7 is that of docs/fluxion-compatibility.md.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod numbers;
+mod quirks;
+
 use std::fmt::Write as _;
 
 use fluxion_engine::{Engine, JobMode, MatchFormat, MatchOp, Reason, UpdateReader, WINDOW_SECONDS};
@@ -354,6 +357,7 @@ fn a_queue_stands_in_what_is_written_only_once_a_request_that_names_it_was_grant
     assert_eq!(names_it(1, ""), Ok(true));
 }
 
+/// Q10.
 #[test]
 fn the_flexible_traverser_takes_parts_of_one_type_one_after_the_other() {
     let options = r#"{"load_format":"jgf","matcher_policy":"low","match_format":"simple","traverser_policy":"flexible"}"#;

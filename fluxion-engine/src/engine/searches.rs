@@ -123,7 +123,8 @@ impl Searches {
     }
 
     /// As upstream (Q3): types that a refused request wants exclusively stay exclusive for all that
-    /// come later.
+    /// come later. The `run` of resource/traversers/dfu.cpp returns before
+    /// `reset_exclusive_resource_types`.
     pub(super) fn leak_exclusive(&mut self, ask: &Ask<'_>) {
         if let Form::Walk(requests) = &ask.form {
             for kind in requests.iter().flat_map(|request| &request.exclusive_kinds) {

@@ -38,12 +38,14 @@ impl Count {
         [self.min, max, operand].into_iter().all(|number| u32::try_from(number).is_ok())
     }
 
-    /// The largest number that it can come to.
+    /// The largest number that it can come to. Follows upstream's `calc_effective_max`
+    /// (libjobspec/jobspec.cpp).
     pub(crate) fn most(self) -> u64 {
         self.choose(u64::from(u32::MAX))
     }
 
-    /// The number to take where `available` are to be had; 0 if that is too few.
+    /// The number to take where `available` are to be had; 0 if that is too few. Follows upstream's
+    /// `calc_count` (libjobspec/jobspec.cpp).
     pub fn choose(self, available: u64) -> u64 {
         if self.min == 0 || self.min > self.max || self.min > available {
             return 0;

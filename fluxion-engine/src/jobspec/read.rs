@@ -1,4 +1,4 @@
-//! A tree to [`Jobspec`], strictly.
+//! A tree to [`Jobspec`], as strictly as upstream's libjobspec/jobspec.cpp.
 
 use std::borrow::Cow;
 use std::fmt::{Arguments, Display};

@@ -1,5 +1,6 @@
 //! The JSON Graph Format of Fluxion: vertices and edges go where they belong while the text is
-//! read, so that a large document never exists a second time in memory.
+//! read, so that a large document never exists a second time in memory. The fields are those of
+//! upstream's resource/readers/resource_reader_jgf.cpp.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};

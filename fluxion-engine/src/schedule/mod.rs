@@ -416,8 +416,8 @@ impl Schedule {
         }
     }
 
-    /// Of a vertex, and of those above it, no more counts as used than there still is: as upstream,
-    /// where units that were removed come on top when their jobs give them back.
+    /// Of a vertex, and of those above it, no more counts as used than there still is: as upstream
+    /// (Q26), where units that were removed come on top when their jobs give them back.
     pub(super) fn use_at_most_all(&mut self, graph: &Graph, vertex: VertexId) {
         self.drifts = true;
         for vertex in graph.way_up(vertex) {

@@ -4,6 +4,8 @@
 //! its pruning filter tracks. A point exists where a span begins or ends, also if nothing changes
 //! there: reservations are tried at points. Points are sorted and their rows dense, so that a
 //! window is read front to back; before the first point nothing is used.
+//!
+//! Answers as upstream's `planner_multi` (resource/planner) does, in terms of use instead of room.
 
 use smallvec::SmallVec;
 
@@ -44,7 +46,8 @@ impl Planner {
         self.points.is_empty()
     }
 
-    /// One job passes through in `[from, to)`, and uses `below` of the tracked types.
+    /// One job passes through in `[from, to)`, and uses `below` of the tracked types. Follows
+    /// upstream's `add_span`.
     pub(crate) fn add(&mut self, from: i64, to: i64, below: &[i64]) {
         let using = u32::from(uses(below));
         self.touch(from, using);
@@ -57,7 +60,8 @@ impl Planner {
     }
 
     /// Takes back a span that was added with the same ends. A vertex that had no children when a
-    /// job came has not counted its span: then there is nothing to take back.
+    /// job came has not counted its span: then there is nothing to take back. Follows upstream's
+    /// `rem_span`.
     pub(crate) fn remove(&mut self, from: i64, to: i64, below: &[i64]) {
         if let (Ok(first), Ok(last)) = (self.find(from), self.find(to)) {
             self.change(first, last, |row| {
@@ -71,7 +75,8 @@ impl Planner {
         }
     }
 
-    /// Uses less of the tracked types in `[from, to)`, of a span that stays.
+    /// Uses less of the tracked types in `[from, to)`, of a span that stays. Follows upstream's
+    /// `reduce_span`.
     pub(crate) fn reduce(&mut self, from: i64, to: i64, below: &[i64]) {
         if let (Ok(first), Ok(last)) = (self.find(from), self.find(to)) {
             self.change(first, last, |row| {
@@ -120,7 +125,8 @@ impl Planner {
         }
     }
 
-    /// The most that is used of a column at any instant of `[from, to)`.
+    /// The most that is used of a column at any instant of `[from, to)`: what upstream's
+    /// `avail_resources_during` leaves of the total.
     pub(crate) fn peak(&self, from: i64, to: i64, column: usize) -> i64 {
         let start = self.points.partition_point(|point| point.at <= from);
         let mut peak = if start == 0 { 0 } else { self.used[(start - 1) * self.width + column] };

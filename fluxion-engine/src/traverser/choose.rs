@@ -109,7 +109,7 @@ impl Lane {
     }
 }
 
-/// How much the candidates count together.
+/// How much the candidates count together. Follows upstream's `qualified_count`.
 pub(crate) fn qualified(groups: &[Group]) -> u64 {
     groups
         .iter()

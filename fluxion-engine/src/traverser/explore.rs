@@ -9,7 +9,8 @@ use crate::graph::TypeId;
 /// Counts, type by type, how many whole shares of the wanted resources were found.
 ///
 /// A share is what one slot needs, or the level as a whole where there is no slot: candidates are
-/// whole, so the surplus of the last one of a share is of no use for the next.
+/// whole, so the surplus of the last one of a share is of no use for the next. Its size is that of
+/// upstream's `calc_effective_max`.
 pub(crate) struct Sieve {
     wants: SmallVec<[Want; 4]>,
 }

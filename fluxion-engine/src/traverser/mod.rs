@@ -206,7 +206,8 @@ impl Traversal<'_> {
     }
 
     /// Whether there are nodes enough to be worth a walk. `far`: at the end of the window, not now;
-    /// `status_ignored`: also those that are down.
+    /// `status_ignored`: also those that are down. Follows upstream's `request_feasible`
+    /// (resource/traversers/dfu.cpp).
     pub(crate) fn feasible(&self, request: &Request, far: bool, status_ignored: bool) -> bool {
         let target = i64::try_from(request.nodes()).unwrap_or(i64::MAX);
         let Some(constraint) = &request.constraint else { return target <= self.nodes_up };

@@ -84,7 +84,7 @@ impl Request {
     }
 
     /// Lays siblings side by side, and after them what lies below them. Returns where they are and
-    /// what they need.
+    /// what they need: that follows upstream's `prime_jobspec`.
     fn lay(
         &mut self,
         graph: &Graph,

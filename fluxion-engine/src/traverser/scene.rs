@@ -53,7 +53,7 @@ pub(crate) struct Scene<'a> {
 
 impl Scene<'_> {
     /// Whether there is any use in entering a vertex. Returns how the type compares that is short
-    /// for an alternative slot, where another fits.
+    /// for an alternative slot, where another fits. Follows upstream's `prune`.
     pub(super) fn prune(
         &self,
         vertex: VertexId,

@@ -55,7 +55,8 @@ struct Mark {
 
 type Marks = ByVertex<Mark>;
 
-/// Everything that `chosen`, a range of the walk's choices, stands for.
+/// Everything that `chosen`, a range of the walk's choices, stands for. Follows upstream's
+/// `enforce_constrained`, and the walk that commits.
 pub(crate) fn select(
     graph: &Graph,
     schedule: &Schedule,

@@ -108,7 +108,8 @@ impl<'a> Walk<'a> {
         self.chosen.clear();
     }
 
-    /// Serves the request: the choices at the top, as a range of `chosen`.
+    /// Serves the request: the choices at the top, as a range of `chosen`. Follows upstream's
+    /// `dom_finish_graph`.
     pub(crate) fn run(&mut self) -> Option<Range<usize>> {
         let top = self.scene.request.top.clone();
         let mut found = Gathered::default();
@@ -118,6 +119,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Visits a vertex and adds the candidates of it and its subtree to `found`. `None`: nothing.
+    /// Follows upstream's `dom_dfv`.
     pub(crate) fn offer(
         &mut self,
         vertex: VertexId,
@@ -243,7 +245,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Forms slots from what lies directly below a vertex. `false`: that went wrong.
+    /// Forms slots from what lies directly below a vertex. `false`: that went wrong. Follows
+    /// upstream's `dom_slot`.
     fn slots(
         &mut self,
         vertex: VertexId,
@@ -350,7 +353,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Chooses for each level the best candidates, all levels or nothing.
+    /// Chooses for each level the best candidates, all levels or nothing. Follows the `finish` of
+    /// upstream's match policies (resource/policies).
     pub(super) fn choose(
         &mut self,
         levels: &Levels,
@@ -400,6 +404,8 @@ impl<'a> Walk<'a> {
         Some(start..self.chosen.len())
     }
 
+    /// Finds the level that a vertex serves, and the slot that may be formed in it. Follows
+    /// upstream's `test`, `match` and `slot_match`.
     fn classify(
         &mut self,
         vertex: VertexId,

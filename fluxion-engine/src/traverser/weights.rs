@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use crate::bits::Bits;
 use crate::graph::{ByVertex, Graph, VertexId};
 
-/// Weights of edges that grants passed through.
+/// Weights of edges that grants passed through: the order of upstream's `by_outedges`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Weights {
     parents: ByVertex<Parent>,

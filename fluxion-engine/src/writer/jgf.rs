@@ -1,4 +1,5 @@
-//! The granted part of the graph in the JSON Graph Format, spelled as upstream spells it.
+//! The granted part of the graph in the JSON Graph Format, spelled as upstream spells it
+//! (resource/writers/match_writers.cpp).
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use crate::jobs::roles;
 use fluxqueue_machine::cluster::Company;
 use fluxqueue_machine::fluxion::{RankSet, Tenancy};
 use fluxqueue_machine::ledger::SlotRequest;
-use fluxqueue_planner::plan::{PodTerms, Request, RequestKey, Requests, Same, SlotKey, slice_size};
+use fluxqueue_planner::plan::{Request, RequestKey, Requests, Same, SlotKey, Terms, slice_size};
 use fluxqueue_planner::queue::{PendingRequest, QueueId};
 use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::{Lifetime, Pod, Time};
@@ -80,20 +80,18 @@ impl Asking<'_> {
         let (is_start, times) = (matches!(pending, PendingRequest::Start(_)), self.times(pending));
         for member in self.pods(pending) {
             let pod = &member.pod;
-            let size = slice_size(&member.levels).filter(|_| is_start);
+            let size = slice_size(&member.terms.levels).filter(|_| is_start);
             let slices: Vec<u32> =
                 size.and_then(|size| roles::slice_of(self.jobs, pod, size)).into_iter().collect();
+            let tenancy = match member.terms.tenancy {
+                Tenancy::Alone(_) if self.jobs.has_nothing(job) => ANYBODY,
+                tenancy => tenancy,
+            };
             let want = SlotKey {
                 shape: Same(Arc::clone(&pod.shape)),
                 walltime: self.jobs.planned_time(pod, job),
                 deadline: self.jobs.planned_deadline(pod, self.clock).map(Time::seconds),
-                stance: member.stance.clone(),
-                volumes: member.volumes.clone(),
-                levels: member.levels.clone(),
-                tenancy: match member.tenancy {
-                    Tenancy::Alone(_) if self.jobs.has_nothing(job) => ANYBODY,
-                    tenancy => tenancy,
-                },
+                terms: Terms { tenancy, ..member.terms.clone() },
                 slices,
                 count: times,
             };
@@ -158,16 +156,9 @@ impl Asking<'_> {
                 .map(|(_, lifetimes)| lifetimes);
             let known = known.unwrap_or_else(|| lifetimes(pod));
             before = Some((pod, known));
-            let terms = PodTerms {
-                pod: &member.pod,
-                stance: &member.stance,
-                volumes: &member.volumes,
-                levels: &member.levels,
-                tenancy: member.tenancy,
-            };
-            request.add(&terms, times, known, (queue, pods.len()));
+            request.add((&member.pod, &member.terms), times, known, (queue, pods.len()));
         }
-        if request.groups.iter().any(|group| group.levels.is_some()) {
+        if request.groups.iter().any(|group| group.terms.levels.is_some()) {
             let nodes = self.queues.nodes(queue).cloned().map(Arc::new);
             request.groups.iter_mut().for_each(|group| group.queue_nodes.clone_from(&nodes));
             request.cut_into_slices(|pod| roles::number(self.jobs, pod));

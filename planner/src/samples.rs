@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::plan::Group;
+use crate::plan::{Group, Terms};
 use crate::queue::QueueId;
-use fluxqueue_machine::cluster::{Company, Stance};
-use fluxqueue_machine::fluxion::Tenancy;
+use fluxqueue_machine::cluster::Company;
 use fluxqueue_machine::ledger::SlotRequest;
 use fluxqueue_workload::constraints::Constraints;
 use fluxqueue_workload::{Lifetime, ObjectKey, ObjectRef, Pod, Shape, Time};
@@ -29,12 +28,9 @@ pub(crate) fn group(sample: Pod, count: usize, lifetime: Lifetime) -> Group {
         lifetime,
         lifetime_later: None,
         sample: Arc::new(sample),
-        stance: Stance::default(),
+        terms: Terms::default(),
         company: Company::Together,
         queue: QueueId::DEFAULT,
-        volumes: None,
-        levels: None,
-        tenancy: Tenancy::Shared,
         queue_nodes: None,
     }
 }

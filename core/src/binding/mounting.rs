@@ -87,11 +87,11 @@ impl Binding<'_> {
             match needs {
                 Ok(needs) => {
                     member.unready = None;
-                    if member.volumes.as_deref() != needs.as_ref() {
-                        member.volumes = needs.map(Arc::new);
+                    if member.terms.volumes.as_deref() != needs.as_ref() {
+                        member.terms.volumes = needs.map(Arc::new);
                     }
                 }
-                Err(unready) => (member.volumes, member.unready) = (None, Some(unready)),
+                Err(unready) => (member.terms.volumes, member.unready) = (None, Some(unready)),
             }
         }
         Ok(())

@@ -260,7 +260,8 @@ impl Core {
 /// decided on the part yet.
 fn undecided_parts(jobs: &Jobs, pending: &PendingRequest) -> Vec<(JobId, LevelWant)> {
     let PendingRequest::Member(id, uid) = pending else { return Vec::new() };
-    let open = jobs.members.get(uid).map_or_else(Vec::new, |member| open_wants(&member.levels));
+    let open =
+        jobs.members.get(uid).map_or_else(Vec::new, |member| open_wants(&member.terms.levels));
     open.into_iter().map(|want| (*id, want)).collect()
 }
 

@@ -29,7 +29,7 @@ impl Apart {
     /// Counts the unsuitable nodes of a group. They are the same for all shapes in it.
     pub(crate) fn note(&mut self, group: &Group, explanation: &Explanation) {
         if let Some(now) = explanation.shapes.first().map(|shape| &shape.now) {
-            let asks = matches!(group.tenancy, Tenancy::Alone(_));
+            let asks = matches!(group.terms.tenancy, Tenancy::Alone(_));
             if now.apart > 0 {
                 let why = if asks { USED_BY_OTHERS } else { HELD_ALONE };
                 // Groups of one gang may be kept off the same nodes.

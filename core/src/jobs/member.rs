@@ -7,10 +7,10 @@ use crate::jobs::nomination::Nomination;
 use crate::jobs::seats::PodIndex;
 use crate::jobs::setbacks::Setbacks;
 use crate::jobs::stage::Stage;
-use fluxqueue_machine::cluster::Stance;
-use fluxqueue_machine::cluster::volumes::{Unready, VolumeNeeds};
-use fluxqueue_machine::fluxion::{End, Tenancy};
-use fluxqueue_machine::ledger::{Allocation, LevelWants};
+use fluxqueue_machine::cluster::volumes::Unready;
+use fluxqueue_machine::fluxion::End;
+use fluxqueue_machine::ledger::Allocation;
+use fluxqueue_planner::plan::Terms;
 use fluxqueue_planner::queue::JobId;
 use fluxqueue_workload::{Pod, Time};
 
@@ -50,14 +50,9 @@ pub(crate) struct Member {
     pub ungated: bool,
     /// The last report on the pod: condition message and time.
     pub reported: Option<(String, Time)>,
-    /// The pod's rules about pods on nodes, as of when it was last queued.
-    pub stance: Stance,
-    /// The requirements that its volumes place on nodes, as of the last look at them.
-    pub volumes: Option<Arc<VolumeNeeds>>,
-    /// The requirements on levels of the machine, as of when the pod was last queued.
-    pub levels: LevelWants,
-    /// Whether the pod may share its node, and with which jobs, as of when it was last queued.
-    pub tenancy: Tenancy,
+    /// The terms of the pod's placement: the needs of its volumes as of the last look at them, all
+    /// others as of when the pod was last queued.
+    pub terms: Terms,
     /// Why its claims do not allow the pod to be placed.
     pub unready: Option<Unready>,
     /// How often its volumes could not be bound.
@@ -87,10 +82,7 @@ impl Member {
             ungating: None,
             ungated: false,
             reported: None,
-            stance: Stance::default(),
-            volumes: None,
-            levels: None,
-            tenancy: Tenancy::Shared,
+            terms: Terms::default(),
             unready: None,
             mountings_failed: 0,
             group_has_changed: false,

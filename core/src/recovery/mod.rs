@@ -97,7 +97,7 @@ impl Recovery<'_> {
                 .unwrap_or_default();
             for uid in live {
                 if let Some(member) = self.jobs.members.get_mut(&uid) {
-                    member.stance = self.planner.cluster.neighbours().stance(&member.pod);
+                    member.terms.stance = self.planner.cluster.neighbours().stance(&member.pod);
                 }
             }
             let placed = self.jobs.all.get(&id).and_then(|job| self.sight().asking().placed(job));

@@ -189,7 +189,8 @@ impl Refresh<'_> {
         }
         let missing =
             self.jobs.live_members(waiting).into_iter().find(|member| member.is_ready(names::GATE));
-        let Some((pod, tenancy)) = missing.map(|member| (Arc::clone(&member.pod), member.tenancy))
+        let Some((pod, tenancy)) =
+            missing.map(|member| (Arc::clone(&member.pod), member.terms.tenancy))
         else {
             return false;
         };

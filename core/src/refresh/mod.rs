@@ -35,7 +35,7 @@ use crate::telling::outside::Outside;
 use crate::telling::words;
 use crate::timers::Timer;
 use fluxqueue_planner::Planner;
-use fluxqueue_planner::plan::Delay;
+use fluxqueue_planner::plan::{Delay, Terms};
 use fluxqueue_planner::queue::{ClassId, JobId, PendingRequest, Place};
 use fluxqueue_planner::queues::Queues;
 use fluxqueue_workload::{Pod, Refusal, Time, Uid};
@@ -423,7 +423,8 @@ impl Refresh<'_> {
                     self.planner.cluster.neighbours().stance(&pod),
                 );
                 let member = self.jobs.members.known_mut(&pod.id.uid)?;
-                (member.levels, member.tenancy, member.stance) = (levels, tenancy, stance);
+                let volumes = member.terms.volumes.take();
+                member.terms = Terms { stance, volumes, levels, tenancy };
                 waiting.push(pod);
             }
             let key = self.sight().asking().key(&pending);

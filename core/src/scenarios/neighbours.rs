@@ -169,7 +169,7 @@ fn a_pod_that_waits_and_gets_a_label_is_kept_away_by_it_and_holds_nobody_up() {
             .members
             .values()
             .filter(|member| member.pod.id.key.name.as_ref() == "p0");
-        waiting.next().is_some_and(|member| !member.stance.repelled_by.is_empty())
+        waiting.next().is_some_and(|member| !member.terms.stance.repelled_by.is_empty())
     };
     assert!(!repels(&world));
     world.change("p0", |pod| pod.labels = labels("x"));

@@ -118,7 +118,7 @@ impl Sight<'_> {
         let Some(job) = self.jobs.all.get(&id) else { return false };
         let asking = self.asking();
         let differs = |member: &Member| {
-            self.planner.cluster.neighbours().stance(&member.pod) != member.stance
+            self.planner.cluster.neighbours().stance(&member.pod) != member.terms.stance
         };
         job.waiting.requests.iter().any(|pending| asking.pods(pending).into_iter().any(differs))
     }

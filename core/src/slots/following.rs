@@ -73,7 +73,7 @@ impl Slots<'_> {
             (Within::Beside(..), _) => {
                 asks == wants
                     && leader.pod.shape == member.pod.shape
-                    && leader.volumes == member.volumes
+                    && leader.terms.volumes == member.terms.volumes
             }
             (_, RuleScope::Slice(size)) => {
                 roles::slice_of(self.jobs, &leader.pod, *size)
@@ -101,7 +101,11 @@ impl Slots<'_> {
     /// may have changed which pods wait.
     pub(crate) fn look_at_followers(&mut self, class: ClassId) {
         if let Some(attempt) = self.planner.queue.last_attempt(class)
-            && attempt.request.groups.iter().any(|group| !open_wants(&group.levels).is_empty())
+            && attempt
+                .request
+                .groups
+                .iter()
+                .any(|group| !open_wants(&group.terms.levels).is_empty())
         {
             let members = self.planner.queue.of_class(class, None).map(Place::request);
             let members = members.filter(|pending| matches!(pending, PendingRequest::Member(..)));

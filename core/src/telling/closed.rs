@@ -90,7 +90,7 @@ impl Telling<'_> {
         // Nodes with other users that the pod must not join are counted elsewhere, and get no
         // further reason here.
         let mut elsewhere = open.clone();
-        elsewhere.subtract(&self.planner.ledger.open_to(group.tenancy, open));
+        elsewhere.subtract(&self.planner.ledger.open_to(group.terms.tenancy, open));
         let pods = group.applicants(self.queues.nodes(group.queue));
         rules::refusals(&mut self.planner.site(), &pods, &elsewhere)
     }

@@ -52,7 +52,7 @@ impl CrampedLevel {
     /// already.
     pub(crate) fn beside(group: &Group, site: &mut Site<'_>) -> Option<Self> {
         let pods = group.applicants(None);
-        let mut wants = group.levels.iter().flat_map(|levels| levels.iter());
+        let mut wants = group.terms.level_wants();
         let (level, full) = wants.find_map(|want| {
             let full = rules::full_parts(site, &pods, want);
             (!full.is_empty()).then(|| (want.level.to_string(), full))
@@ -80,10 +80,7 @@ impl CrampedLevel {
         cluster: &Cluster,
     ) -> Option<Self> {
         let is_slice = |of: &RuleScope| matches!(of, RuleScope::Slice(_));
-        let mut wants = request
-            .groups
-            .iter()
-            .flat_map(|group| group.levels.iter().flat_map(|wants| wants.iter()));
+        let mut wants = request.groups.iter().flat_map(|group| group.terms.level_wants());
         let level = &wants.find(|want| is_slice(&want.of) && want.within == Within::One)?.level;
         // For each slice: the name of one of its pods, the number of its pods, and the groups that
         // they belong to.

@@ -18,15 +18,15 @@ use fluxion_sys::FunctionTable;
 
 use super::plan::{
     self, Decision, Group, News, Plan, Pods, QueueDefaults, Request, RequestKey, Requests, Same,
-    SlotKey,
+    SlotKey, Terms,
 };
 use crate::queue::{JobId, PendingRequest, Place, QueueId};
 use crate::queues::Queues;
 use crate::{Planner, PlannerParts, Surroundings};
 use firsts::{Firsts, Need};
 use fluxqueue_machine::NodePolicy;
-use fluxqueue_machine::cluster::{Cluster, Company, Node, Stance, Topology};
-use fluxqueue_machine::fluxion::{GraphError, Rank, Tenancy};
+use fluxqueue_machine::cluster::{Cluster, Company, Node, Topology};
+use fluxqueue_machine::fluxion::{GraphError, Rank};
 use fluxqueue_machine::ledger::{Allocation, Allocations, Ledger, SlotRequest};
 use fluxqueue_workload::{Lifetime, Pod, Time};
 use foreseen::{Failures, Foreseen};
@@ -233,10 +233,7 @@ impl Ask {
             shape: Same(Arc::clone(&self.sample.shape)),
             walltime: self.walltime,
             deadline: None,
-            stance: Stance::default(),
-            volumes: None,
-            levels: None,
-            tenancy: Tenancy::Shared,
+            terms: Terms::default(),
             slices: Vec::new(),
             count: self.pods,
         }];
@@ -252,12 +249,9 @@ impl Ask {
             lifetime: self.walltime,
             lifetime_later: None,
             sample: Arc::clone(&self.sample),
-            stance: Stance::default(),
+            terms: Terms::default(),
             company: Company::Together,
             queue: QueueId::DEFAULT,
-            volumes: None,
-            levels: None,
-            tenancy: Tenancy::Shared,
             queue_nodes: None,
         };
         Request { groups: vec![group], starts_job: true }

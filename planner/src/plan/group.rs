@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use super::pods::Pods;
+use super::terms::Terms;
 use crate::queue::QueueId;
-use fluxqueue_machine::cluster::Stance;
-use fluxqueue_machine::cluster::volumes::VolumeNeeds;
 use fluxqueue_machine::cluster::{Cluster, Company, KeyId};
-use fluxqueue_machine::fluxion::Tenancy;
 use fluxqueue_machine::fluxion::{RankSet, Within};
 use fluxqueue_machine::ledger::Role;
 use fluxqueue_machine::ledger::{GroupRequest, LevelWants, SlotRequest};
@@ -31,18 +29,12 @@ pub struct Group {
     pub lifetime_later: Option<Lifetime>,
     /// One of them.
     pub sample: Arc<Pod>,
-    /// The stance of all of them to pods on nodes.
-    pub stance: Stance,
+    /// The terms of each of them; the tenancy is the same for all groups.
+    pub terms: Terms,
     /// Whether others come with each of them.
     pub company: Company,
     /// The queue that determines which nodes they may use.
     pub queue: QueueId,
-    /// What all of them ask of nodes for their volumes.
-    pub volumes: Option<Arc<VolumeNeeds>>,
-    /// What all of them ask of levels of the machine.
-    pub levels: LevelWants,
-    /// The tenancy that says with which pods they share nodes: the same for all groups.
-    pub tenancy: Tenancy,
     /// The nodes of their queue, where it matters to which they are admitted.
     pub queue_nodes: Option<Arc<Constraints>>,
 }
@@ -50,13 +42,14 @@ pub struct Group {
 impl Group {
     /// Returns its pods as rules see them, with the nodes of their queue.
     pub fn applicants<'a>(&'a self, queue: Option<&'a Constraints>) -> Applicants<'a> {
+        let Terms { stance, volumes, levels, tenancy } = &self.terms;
         Applicants {
             pod: &self.sample,
-            stance: &self.stance,
+            stance,
             company: self.company,
-            have_volumes: self.volumes.is_some(),
-            levels: &self.levels,
-            tenancy: self.tenancy,
+            have_volumes: volumes.is_some(),
+            levels,
+            tenancy: *tenancy,
             queue,
             counted: self.queue_nodes.as_deref(),
         }
@@ -89,7 +82,7 @@ impl Group {
 
     /// Returns the number of pods in a slice.
     pub fn slice_size(&self) -> Option<u32> {
-        slice_size(&self.levels)
+        slice_size(&self.terms.levels)
     }
 
     /// True if its pods keep others away by required anti-affinity.
@@ -110,7 +103,7 @@ impl Group {
 
     /// True if its pods are to be near to each other.
     pub(crate) fn is_near_its_own(&self) -> bool {
-        self.stance.own.near
+        self.terms.stance.own.near
     }
 
     /// True if its pods are to be spread at least as evenly as those of another group, among the
@@ -128,15 +121,15 @@ impl Group {
 
     /// True if other pods have something to do with where its pods may go.
     pub(crate) fn depends_on_pods(&self) -> bool {
-        self.sample.shape.constraints.asks_about_pods() || !self.stance.repelled_by.is_empty()
+        self.sample.shape.constraints.asks_about_pods() || !self.terms.stance.repelled_by.is_empty()
     }
 
     /// Nodes to which its pods are admitted, now or some day, if parts of a level may differ by so
     /// much only: the parts of these count. As kube-scheduler's nodeAffinityPolicy has it, it does
     /// not matter what else keeps the pods off them now.
     pub(crate) fn counted(&self, cluster: &mut Cluster) -> Option<RankSet> {
-        let mut wants = self.levels.iter().flat_map(|wants| wants.iter());
-        wants
+        self.terms
+            .level_wants()
             .find(|want| matches!(want.within, Within::Spread(Spread { max_skew: Some(_), .. })))?;
         Some(self.admitted(cluster))
     }
@@ -153,7 +146,7 @@ impl Group {
 
     /// The labels of which no two of its pods may be in one domain.
     pub(super) fn apart_by(&self, cluster: &mut Cluster) -> Vec<KeyId> {
-        if self.company == Company::Alone || !self.stance.own.apart.contains(&true) {
+        if self.company == Company::Alone || !self.terms.stance.own.apart.contains(&true) {
             return Vec::new();
         }
         cluster
@@ -178,11 +171,12 @@ impl Group {
             lifetime: self.lifetime,
             are_apart: self.has_nodes_for_itself(nodes, cluster),
             max_per_node: self
+                .terms
                 .volumes
                 .as_ref()
                 .and_then(|_| cluster.volumes().most_on_a_node(&self.sample)),
-            levels: self.levels.clone(),
-            tenancy: self.tenancy,
+            levels: self.terms.levels.clone(),
+            tenancy: self.terms.tenancy,
         }
     }
 }

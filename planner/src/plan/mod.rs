@@ -8,7 +8,8 @@
 //! - `live`: the real machine answers them, within the limits of queues
 //! - `room`: the nodes that a group may use; on it builds `search`, which finds places for pods,
 //!   and the nodes that are held for those that wait
-//! - `request` and `group`: pods that ask for slots together
+//! - `request` and `group`: pods that ask for slots together; `terms`: all that a pod asks for
+//!   beside room
 //!
 //! A walk is a function: its only effect is on the [`Capacity`] of its call, where the requests
 //! that start have their slots afterwards. A request is tried again only if something that its last
@@ -36,6 +37,7 @@ pub(crate) mod request;
 mod resting;
 mod room;
 mod search;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -51,7 +53,8 @@ pub use outcome::Outcome;
 pub use pods::Pods;
 pub use progress::{Decision, News, Pending, Plan};
 pub use promising::{Booking, Delay, Kept, Late, Promising, Remade, Reserved, reserve_again};
-pub use request::{PodTerms, Request, RequestKey, Same, SlotKey};
+pub use request::{Request, RequestKey, Same, SlotKey};
 pub use room::Room;
+pub use terms::Terms;
 pub(crate) use walk::walk;
 pub use walk::{Walking, confirm, is_behind};

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::group::{Group, slicing};
 use super::pods::Pods;
+use super::terms::Terms;
 use crate::queue::QueueId;
-use fluxqueue_machine::cluster::volumes::{VolumeNeeds, concern};
-use fluxqueue_machine::cluster::{Cluster, Company, Stance};
-use fluxqueue_machine::fluxion::Tenancy;
-use fluxqueue_machine::ledger::{LevelWants, Role, Slice, SlotRequest};
+use fluxqueue_machine::cluster::volumes::concern;
+use fluxqueue_machine::cluster::{Cluster, Company};
+use fluxqueue_machine::ledger::{Role, Slice, SlotRequest};
 use fluxqueue_workload::{Lifetime, Pod, Shape};
 
 /// A request for pods: all of them get slots, or none.
@@ -33,7 +33,7 @@ pub struct RequestKey {
     pub slots: Vec<SlotKey>,
 }
 
-/// Pods of one shape that run for as long, and stand alike to pods on nodes.
+/// Pods of one shape that run for as long, on the same terms.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SlotKey {
     /// Their shape.
@@ -42,15 +42,8 @@ pub struct SlotKey {
     pub walltime: Lifetime,
     /// The second at which they are ended whatever they do.
     pub deadline: Option<i64>,
-    /// Their terms about pods on nodes.
-    pub stance: Stance,
-    /// What they ask of nodes for their volumes.
-    pub volumes: Option<Arc<VolumeNeeds>>,
-    /// What they ask of levels of the machine.
-    pub levels: LevelWants,
-    /// The tenancy that says with which pods they may share nodes. The tenant is left out as long
-    /// as the job has none.
-    pub tenancy: Tenancy,
+    /// Their terms. The tenant is left out as long as the job has none.
+    pub terms: Terms,
     /// Of pods with an index that are in slices, the numbers of these slices: it matters which pods
     /// are together.
     pub slices: Vec<u32>,
@@ -75,21 +68,6 @@ impl<T> std::hash::Hash for Same<T> {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         std::ptr::hash(Arc::as_ptr(&self.0), state);
     }
-}
-
-/// A pod with the terms of its placement.
-#[derive(Debug)]
-pub struct PodTerms<'a> {
-    /// The pod.
-    pub pod: &'a Arc<Pod>,
-    /// Its stance to pods on nodes.
-    pub stance: &'a Stance,
-    /// The terms of its volumes.
-    pub volumes: &'a Option<Arc<VolumeNeeds>>,
-    /// The terms about levels of the machine.
-    pub levels: &'a LevelWants,
-    /// The tenancy that says with which pods it may share nodes.
-    pub tenancy: Tenancy,
 }
 
 /// Pods out of which slices are cut: of one role, or of one shape where roles are not given.
@@ -120,7 +98,7 @@ impl Request {
         let is_plain = constraints.near.is_empty()
             && constraints.spreads.is_empty()
             && !constraints.prefers_by_pods();
-        is_plain && !group.stance.own.apart.iter().any(|apart| *apart)
+        is_plain && !group.terms.stance.own.apart.iter().any(|apart| *apart)
     }
 
     /// True if the graph does not know whether all its pods may be on some nodes.
@@ -159,7 +137,7 @@ impl Request {
     pub(crate) fn rests_on_volumes(&self) -> bool {
         self.groups
             .iter()
-            .any(|group| group.volumes.as_ref().is_some_and(|needs| needs.rests_on_others()))
+            .any(|group| group.terms.volumes.as_ref().is_some_and(|needs| needs.rests_on_others()))
     }
 
     /// True if pods that end may keep some of its pods off nodes until then, as far as was known
@@ -172,7 +150,8 @@ impl Request {
     pub fn is_kept_away_by(&self, pod: &Pod, cluster: &Cluster) -> bool {
         let keeps_away = |group: &Group| {
             let takes_volumes = || {
-                group.volumes.as_ref().is_some_and(|needs| needs.rests_on_others()) && concern(pod)
+                let volumes = group.terms.volumes.as_ref();
+                volumes.is_some_and(|needs| needs.rests_on_others()) && concern(pod)
             };
             cluster.neighbours().are_apart(&group.sample, pod)
                 || cluster.neighbours().crowds(pod, &group.sample)
@@ -221,7 +200,7 @@ impl Request {
         let mut cut: Vec<(&mut SlotRequest, Vec<(usize, u32)>)> = Vec::new();
         for group in &mut self.groups {
             // No rule is about slices of this group.
-            let Some((size, role)) = slicing(&group.levels) else { continue };
+            let Some((size, role)) = slicing(&group.terms.levels) else { continue };
             for (want, pods) in group.wants.iter_mut().zip(&mut group.pods) {
                 let shape = if role.is_none() { Some(&want.shape) } else { None };
                 let is_known = |kind: &Sliced| {
@@ -262,20 +241,16 @@ impl Request {
     /// pods that differ.
     pub fn add(
         &mut self,
-        terms: &PodTerms<'_>,
+        (pod, terms): (&Arc<Pod>, &Terms),
         times: usize,
         (lifetime, later): (Lifetime, Option<Lifetime>),
         (queue, of): (QueueId, usize),
     ) {
-        let pod = terms.pod;
         let same_nodes = |group: &&mut Group| {
             let sample = &group.sample.shape;
             (group.lifetime, group.lifetime_later) == (lifetime, later)
                 && (Arc::ptr_eq(sample, &pod.shape) || sample.constraints == pod.shape.constraints)
-                && group.stance == *terms.stance
-                && group.volumes == *terms.volumes
-                && group.levels == *terms.levels
-                && group.tenancy == terms.tenancy
+                && group.terms == *terms
         };
         match self.groups.iter_mut().find(same_nodes) {
             Some(group) => group.add(pod, times),
@@ -288,12 +263,9 @@ impl Request {
                     lifetime,
                     lifetime_later: later,
                     sample: Arc::clone(pod),
-                    stance: terms.stance.clone(),
+                    terms: terms.clone(),
                     company: Company::Together,
                     queue,
-                    volumes: terms.volumes.clone(),
-                    levels: terms.levels.clone(),
-                    tenancy: terms.tenancy,
                     queue_nodes: None,
                 };
                 group.add(pod, times);
@@ -308,7 +280,7 @@ impl RequestKey {
     pub fn differs_by_repellers(&self, other: &Self) -> bool {
         let alone = |key: &Self| {
             let mut key = key.clone();
-            key.slots.iter_mut().for_each(|slot| slot.stance.repelled_by.clear());
+            key.slots.iter_mut().for_each(|slot| slot.terms.stance.repelled_by.clear());
             key
         };
         self != other && alone(self) == alone(other)
@@ -318,22 +290,8 @@ impl RequestKey {
 impl SlotKey {
     /// True if they differ in their number at most, and in the slices that they are of.
     pub fn is_like(&self, other: &Self) -> bool {
-        (
-            &self.shape,
-            self.walltime,
-            self.deadline,
-            &self.stance,
-            &self.volumes,
-            &self.levels,
-            self.tenancy,
-        ) == (
-            &other.shape,
-            other.walltime,
-            other.deadline,
-            &other.stance,
-            &other.volumes,
-            &other.levels,
-            other.tenancy,
-        )
+        let SlotKey { shape, walltime, deadline, terms, slices: _, count: _ } = self;
+        (shape, walltime, deadline, terms)
+            == (&other.shape, &other.walltime, &other.deadline, &other.terms)
     }
 }

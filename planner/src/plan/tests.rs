@@ -8,8 +8,7 @@ use super::progress::Progress;
 use super::*;
 use crate::queue::{ClassId, JobId, PendingRequest, Place, QueueId};
 use crate::samples::{group, pod};
-use fluxqueue_machine::cluster::Stance;
-use fluxqueue_machine::fluxion::{Fit, Forecast, Rank, RankSet, Tenancy};
+use fluxqueue_machine::fluxion::{Fit, Forecast, Rank, RankSet};
 use fluxqueue_machine::ledger::Change;
 use fluxqueue_workload::Time;
 use fluxqueue_workload::{Lifetime, Shape};
@@ -248,10 +247,7 @@ fn queue(jobs: &[(u64, &'static str)]) -> (Pending, Waiting) {
             shape: Same(Arc::clone(shape)),
             walltime: Lifetime::Eventually,
             deadline: None,
-            stance: Stance::default(),
-            volumes: None,
-            levels: None,
-            tenancy: Tenancy::Shared,
+            terms: Terms::default(),
             slices: Vec::new(),
             count: usize::try_from(*slots).expect("a few"),
         };
@@ -271,10 +267,7 @@ pub(super) fn key_of(count: usize, walltime: Lifetime) -> RequestKey {
         shape,
         walltime,
         deadline: None,
-        stance: Stance::default(),
-        volumes: None,
-        levels: None,
-        tenancy: Tenancy::Shared,
+        terms: Terms::default(),
         slices: Vec::new(),
         count,
     }];
@@ -531,10 +524,7 @@ fn who_comes_last_is_judged_by_what_was_held_before() {
             shape,
             walltime: Lifetime::Eventually,
             deadline: None,
-            stance: Stance::default(),
-            volumes: None,
-            levels: None,
-            tenancy: Tenancy::Shared,
+            terms: Terms::default(),
             slices: Vec::new(),
             count: 1,
         };

@@ -25,18 +25,14 @@ impl Jobs {
         let made_by = self.controllers.get(namespace, uid).cloned();
         let suspension = made_by.as_ref().and_then(|made_by| made_by.suspension.as_ref());
         let (Some(one), Some(suspension)) = (one, suspension) else { return false };
-        let (pod, stance, volumes) =
-            (Arc::clone(&one.pod), one.stance.clone(), one.volumes.clone());
-        let (levels, tenancy) = (one.levels.clone(), one.tenancy);
+        let (pod, terms) = (Arc::clone(&one.pod), one.terms.clone());
         let count = u32::try_from(count).unwrap_or(GROUP_SIZE_MAX);
         self.take_out(id, &pod);
         for number in 0..count {
             let mut like = pod.stand_in_of_number(number);
             like.completion_index = suspension.is_indexed.then_some(number);
-            let mut member = Member::new(Arc::new(like), id, Stage::Waiting);
-            (member.stance, member.volumes) = (stance.clone(), volumes.clone());
-            (member.levels, member.tenancy) = (levels.clone(), tenancy);
-            self.put_in(id, member);
+            let member = Member::new(Arc::new(like), id, Stage::Waiting);
+            self.put_in(id, Member { terms: terms.clone(), ..member });
         }
         true
     }

@@ -401,7 +401,7 @@ impl Live<'_> {
 }
 
 fn asks_for_nodes_alone(request: &Request) -> bool {
-    request.groups.iter().any(|group| matches!(group.tenancy, Tenancy::Alone(_)))
+    request.groups.iter().any(|group| matches!(group.terms.tenancy, Tenancy::Alone(_)))
 }
 
 /// Returns the sum of a resource that is allocatable on these nodes.

@@ -15,7 +15,7 @@ use fluxqueue_machine::ledger::LevelWant;
 
 /// Returns the request within the parts that it would rather have, the best first.
 pub(super) fn of(room: &mut Room<'_>, request: &Request, nodes: &[RankSet]) -> Vec<Request> {
-    if request.groups.iter().all(|group| group.levels.is_none()) {
+    if request.groups.iter().all(|group| group.terms.levels.is_none()) {
         return Vec::new();
     }
     leading(room, request, nodes).into_iter().chain(within_wider(room, request)).collect()
@@ -38,7 +38,8 @@ fn leading(room: &mut Room<'_>, request: &Request, nodes: &[RankSet]) -> Option<
         known
     };
     let mut led = request.clone();
-    led.groups[at].levels = Some(wants(&request.groups[at]).enumerate().map(of_part).collect());
+    led.groups[at].terms.levels =
+        Some(wants(&request.groups[at]).enumerate().map(of_part).collect());
     Some(led)
 }
 
@@ -57,7 +58,7 @@ fn within_wider(room: &Room<'_>, request: &Request) -> Vec<Request> {
         for group in within.groups.iter_mut().filter(|group| wants(group).any(|want| want == soft))
         {
             let more = LevelWant { level: Arc::clone(level), within: Within::One, ..soft.clone() };
-            group.levels = Some(wants(group).cloned().chain([more]).collect());
+            group.terms.levels = Some(wants(group).cloned().chain([more]).collect());
         }
         within
     };
@@ -65,5 +66,5 @@ fn within_wider(room: &Room<'_>, request: &Request) -> Vec<Request> {
 }
 
 fn wants(group: &Group) -> impl Iterator<Item = &LevelWant> {
-    group.levels.iter().flat_map(|wants| wants.iter())
+    group.terms.level_wants()
 }

@@ -228,7 +228,7 @@ impl Question<'_> {
             // One pod at most on a node, whichever: the graph may choose other nodes.
             let is_apart_only =
                 constraints.spreads.is_empty() && constraints.near.is_empty() && cells.are_alone;
-            let are_apart = is_apart_only && of.stance.own.apart.iter().all(|apart| *apart);
+            let are_apart = is_apart_only && of.terms.stance.own.apart.iter().all(|apart| *apart);
             let any_will_do = is_alone && count == 1 && are_apart && !constraints.prefers_by_pods();
             let (slots, slices) =
                 (count * chosen.len(), of_slice(&pieces[piece], count * chosen.len()));

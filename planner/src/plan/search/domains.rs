@@ -88,8 +88,9 @@ fn alternative_parts(
     nodes: &[RankSet],
 ) -> Vec<Vec<RankSet>> {
     let wants = |group: &Group| {
-        let mut wants = group.levels.iter().flat_map(|wants| wants.iter());
-        wants
+        group
+            .terms
+            .level_wants()
             .find(|want| want.within == Within::One && !matches!(want.of, RuleScope::Slice(_)))
             .cloned()
     };

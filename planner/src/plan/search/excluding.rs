@@ -99,12 +99,9 @@ pub(super) fn keep_away(request: &mut Request, nodes: &mut Vec<RankSet>, uid: &U
         lifetime: group.lifetime,
         lifetime_later: group.lifetime_later,
         sample: pod,
-        stance: group.stance.clone(),
+        terms: group.terms.clone(),
         company: group.company,
         queue: group.queue,
-        volumes: group.volumes.clone(),
-        levels: group.levels.clone(),
-        tenancy: group.tenancy,
         queue_nodes: group.queue_nodes.clone(),
     };
     if group.wants[want].count == 0 {

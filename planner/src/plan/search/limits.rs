@@ -59,7 +59,7 @@ impl LevelLimits {
         ledger: &Ledger,
     ) -> Self {
         let mut limits = LevelLimits::default();
-        if request.groups.iter().all(|group| group.levels.is_none()) {
+        if request.groups.iter().all(|group| group.terms.levels.is_none()) {
             return limits;
         }
         // Of many slices each has a rule of its own, and rules are looked for among those of the
@@ -67,7 +67,7 @@ impl LevelLimits {
         let mut known: BTreeMap<Option<u32>, Vec<usize>> = BTreeMap::new();
         for piece in pieces {
             let group = &request.groups[piece.group];
-            let wants = group.levels.iter().flat_map(|wants| wants.iter());
+            let wants = group.terms.level_wants();
             let shape = &group.wants[piece.want].shape;
             let of_piece =
                 wants.map(|want| limits.add_rule(want, shape, piece, &mut known)).collect();

@@ -166,8 +166,7 @@ impl<'a> Trial<'a> {
     /// level.
     fn whole_of(&self, at: usize) -> Option<(TogetherBy, usize)> {
         let piece = &self.asked.pieces[at];
-        let mut wants =
-            self.asked.request.groups[piece.group].levels.iter().flat_map(|wants| wants.iter());
+        let mut wants = self.asked.request.groups[piece.group].terms.level_wants();
         let is_slice = |want: &&LevelWant| {
             matches!(want.of, RuleScope::Slice(_)) && want.within == Within::One
         };

@@ -156,8 +156,7 @@ fn enough_of(
     nodes: &[RankSet],
     ranks: &[Rank],
 ) -> Vec<Rank> {
-    let wants =
-        request.groups.iter().flat_map(|group| group.levels.iter().flat_map(|wants| wants.iter()));
+    let wants = request.groups.iter().flat_map(|group| group.terms.level_wants());
     let levels: Vec<_> =
         wants.filter(|want| want.within == Within::One).map(|want| &want.level).collect();
     let (Some(level), Some(last)) = (levels.first(), ranks.last()) else {
@@ -180,7 +179,7 @@ fn without_needless(
     mut ranks: Vec<Rank>,
 ) -> Vec<Rank> {
     if let [group] = &request.groups[..]
-        && group.levels.is_none()
+        && group.terms.levels.is_none()
     {
         return ranks;
     }

@@ -179,6 +179,49 @@ impl Pod {
         self.node.is_some() && !self.phase.is_terminal()
     }
 
+    /// True if the pod asks for room on a node that suits it, and for nothing more: no nodes of its
+    /// own, no volumes, and no place by levels of the machine or by other pods. Every field is
+    /// listed here, so that none is forgotten: those with `_` identify the pod and its job, or tell
+    /// its order, its time, and where it is in its life.
+    pub fn asks_only_for_room(&self) -> bool {
+        let Pod {
+            resource_version: _,
+            id: _,
+            scheduler: _,
+            node: _,
+            nominated: _,
+            phase: _,
+            deleting: _,
+            gates: _,
+            owner: _,
+            group: _,
+            scheduling_group: _,
+            completion_index: _,
+            priority: _,
+            created: _,
+            started: _,
+            ended: _,
+            labels: _,
+            shape,
+            levels,
+            exclusive,
+            claims,
+            lifetime: _,
+            states_lifetime: _,
+            grace_secs: _,
+            unsupported: _,
+            soft_ignored: _,
+            scheduled_condition: _,
+            stands_in: _,
+            charged_queue: _,
+        } = self;
+        let Shape { requests: _, constraints } = &**shape;
+        levels.is_none()
+            && exclusive.is_none()
+            && claims.is_empty()
+            && constraints.asks_about_nodes_alone()
+    }
+
     /// Returns the value of a label.
     pub fn label(&self, name: &str) -> Option<&str> {
         let at = self.labels.binary_search_by(|(key, _)| (**key).cmp(name)).ok()?;

@@ -434,3 +434,51 @@ fn pods_that_ask_for_their_node_alone_and_those_that_stay_on_it() {
     };
     assert_eq!(["DaemonSet", "Node", "ReplicaSet", "Job"].map(of), [true, true, false, false]);
 }
+
+#[test]
+fn pods_that_ask_only_for_room_and_those_that_ask_for_more() {
+    let asks_only_for_room = |parts: &Value| pod(parts).asks_only_for_room();
+    let of_spec = |spec: Value| asks_only_for_room(&json!({"spec": spec}));
+    let of_annotation = |name: &str, value: &str| {
+        asks_only_for_room(&json!({"metadata": {"annotations": {name: value}}}))
+    };
+    let of_affinity = |kind: &str, strength: &str, term: Value| {
+        let strength = format!("{strength}DuringSchedulingIgnoredDuringExecution");
+        of_spec(json!({"affinity": {kind: {strength: [term]}}}))
+    };
+    let of_spread = |otherwise: &str| {
+        let spread = json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": otherwise});
+        of_spec(json!({"topologySpreadConstraints": [spread]}))
+    };
+    let zone = json!({"topologyKey": "zone"});
+    let rather = json!({"weight": 1, "podAffinityTerm": zone});
+    let claim = json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}});
+
+    assert!(of_spec(json!({})));
+    let by_node = json!({
+        "containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}],
+        "nodeSelector": {"disk": "ssd"},
+        "priority": 5,
+        "tolerations": [{"operator": "Exists"}],
+        "volumes": [{"name": "v", "rbd": {"monitors": ["m"], "image": "i"}}],
+    });
+    assert!(of_spec(by_node));
+    assert!(of_annotation("fluxqueue/walltime", "1h"));
+
+    let with_more = [
+        ("levels", of_annotation("fluxqueue/required-level", "rack")),
+        ("exclusive", of_annotation("fluxqueue/exclusive", "true")),
+        ("not exclusive", of_annotation("fluxqueue/exclusive", "false")),
+        ("claims", of_spec(json!({"volumes": [claim]}))),
+        ("disks", of_spec(json!({"volumes": [{"name": "v", "cinder": {"volumeID": "i"}}]}))),
+        ("near", of_affinity("podAffinity", "required", zone.clone())),
+        ("repels", of_affinity("podAntiAffinity", "required", zone)),
+        ("rather near", of_affinity("podAffinity", "preferred", rather.clone())),
+        ("rather apart", of_affinity("podAntiAffinity", "preferred", rather)),
+        ("spreads", of_spread("DoNotSchedule")),
+        ("rather even", of_spread("ScheduleAnyway")),
+    ];
+    for (what, only_for_room) in with_more {
+        assert!(!only_for_room, "{what}");
+    }
+}

@@ -19,7 +19,6 @@ use crate::jobs::registry::Jobs;
 use crate::occupancy::Occupancy;
 use crate::settings::CoreSettings;
 use crate::taken;
-use fluxqueue_machine::cluster::volumes;
 use fluxqueue_machine::fluxion::RankSet;
 use fluxqueue_machine::ledger::Allocations;
 use fluxqueue_planner::plan::{Decision, Effort, Policies, Requests};
@@ -83,7 +82,7 @@ impl Core {
     /// True if a pod has just come, is a job of its own of which nothing is known, and asks for
     /// nothing but a node.
     fn comes_alone(&self, pod: &Pod, meanwhile: &Meanwhile) -> bool {
-        let (uid, constraints) = (&pod.id.uid, &pod.shape.constraints);
+        let uid = &pod.id.uid;
         let is_alone = self.settings.scheduler_names.contains(&pod.scheduler)
             && pod.group.is_none()
             && pod.owner.as_ref().is_none_or(|owner| !owner.kind.is_read());
@@ -92,16 +91,11 @@ impl Core {
             && pod.gates.is_empty()
             && pod.node.is_none()
             && pod.nominated.is_none();
-        let asks_for_nodes_alone = pod.levels.is_none()
-            && pod.exclusive.is_none()
-            && !volumes::concern(pod)
-            && !constraints.asks_about_pods()
-            && !constraints.prefers_by_pods();
         let is_new = !self.jobs.members.contains_key(uid)
             && !self.occupancy.foreign.contains_key(uid)
             && !meanwhile.pods.contains(uid)
             && self.records.get(&record_of_lone(pod)).is_none();
-        is_alone && is_ready && asks_for_nodes_alone && is_new
+        is_alone && is_ready && pod.asks_only_for_room() && is_new
     }
 
     /// Starts the lone pods that have come since the walk began, if they fit. Returns whether one

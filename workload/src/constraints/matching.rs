@@ -19,6 +19,34 @@ impl Constraints {
         !(self.preferred_pods.is_empty() && self.preferred_spreads.is_empty())
     }
 
+    /// True if some of the disks count against a limit of nodes.
+    pub fn has_attachable_disks(&self) -> bool {
+        self.disks.iter().any(|disk| disk.attachable().is_some())
+    }
+
+    /// True if neither other pods nor volumes decide which nodes the pod may use, or prefers. Every
+    /// field is listed here, so that none is forgotten: those with `_` are about one node, and the
+    /// use of it.
+    pub(crate) fn asks_about_nodes_alone(&self) -> bool {
+        let Constraints {
+            node_selector: _,
+            required: _,
+            preferred: _,
+            tolerations: _,
+            host_ports: _,
+            disks: _, // See `has_attachable_disks`.
+            features: _,
+            near,
+            repels,
+            spreads,
+            preferred_pods,
+            preferred_spreads,
+        } = self;
+        !self.has_attachable_disks()
+            && (near.is_empty() && repels.is_empty() && spreads.is_empty())
+            && (preferred_pods.is_empty() && preferred_spreads.is_empty())
+    }
+
     /// Returns the nodes that required node affinity names.
     pub fn named_nodes(&self) -> NamedNodes<'_> {
         let Some(terms) = self.required.as_ref().filter(|terms| !terms.is_empty()) else {

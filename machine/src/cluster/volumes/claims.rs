@@ -17,8 +17,7 @@ pub(super) fn claims_of(pod: &Pod) -> impl Iterator<Item = ObjectKey> {
 
 /// True if its volumes matter here.
 pub fn concern(pod: &Pod) -> bool {
-    !pod.claims.is_empty()
-        || pod.shape.constraints.disks.iter().any(|disk| disk.attachable().is_some())
+    !pod.claims.is_empty() || pod.shape.constraints.has_attachable_disks()
 }
 
 /// Returns the identity of a disk, which is the same whether a plugin or the driver that has

@@ -17,6 +17,7 @@ pub mod events;
 pub mod executors;
 pub mod fence;
 pub mod fenced;
+mod kinds;
 pub mod lean;
 pub mod lease;
 mod pauses;

@@ -12,10 +12,10 @@ use kube::Client;
 use serde::Deserialize;
 
 use super::convert::Watched;
+use super::kinds::refusal_to_list;
 use super::lean::{LoosePodGroup, LooseWorkload};
 use super::request::get;
 use super::seen::Known;
-use super::storage::refusal_to_list;
 use super::watch::{NoReceiver, WatchState, Watches};
 use fluxqueue_core::Event;
 use fluxqueue_workload::ObjectKey;

@@ -6,27 +6,19 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{
-    Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, ResourceQuota,
-};
+use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::api::resource::v1::DeviceClass;
-use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::api::storage::v1::{
-    CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment,
-};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::admission::AdmissionObjects;
 use super::client::{Clients, ConnectError, configuration, connect};
 use super::clock::{Clock, ServerClock};
-use super::convert::Watched;
 use super::driver::{Driver, Ending, Inbox, Machine};
 use super::executors::{ExecutorSettings, Executors, OUTCOMES};
 use super::fence::Fence;
-use super::lean::{Lean, LooseFluxJob, LooseFluxQueue};
+use super::kinds::{self, WatchedKind};
+use super::lean::Lean;
 use super::lease::{Candidate, LeaseLost, LeaseSettings};
 use super::pod_groups::{self, LOOK_EVERY, Served};
 use super::reviews::Reviews;
@@ -41,15 +33,6 @@ use crate::serve::{
     Metrics, Places, Question, TlsError, listen, outlook, probe_router, serve, tls_configuration,
 };
 use fluxqueue_core::Event;
-
-/// The number of kinds that are watched besides those of storage.
-const KINDS: usize = 10;
-
-/// The path at which quotas are listed.
-const QUOTAS: &str = "/api/v1/resourcequotas";
-
-/// The path at which DeviceClasses are listed, if the API server serves them.
-const DEVICE_CLASSES: &str = "/apis/resource.k8s.io/v1/deviceclasses";
 
 /// The most questions of the HTTP server that may wait for the core.
 const QUESTIONS: usize = 8;
@@ -348,90 +331,67 @@ impl Run {
     }
 
     async fn start_watches(&mut self, batches: mpsc::Sender<Vec<Event>>) {
-        let refusal = storage::refusal(&self.clients.watch).await;
-        if let Some(why) = &refusal {
-            tracing::warn!(why, "claims and volumes may not be read: pods that mount them wait");
-            // This fails only if the core has ended, and its task reports that.
-            let _ = batches.send(vec![storage::hidden(why)]).await;
-        }
-        // Quotas matter only where Jobs wait without pods, for which there is a role of its own.
-        let refusal_of_quotas = storage::refusal_to_list(&self.clients.watch, QUOTAS).await;
-        if let Some(why) = &refusal_of_quotas {
-            tracing::debug!(
-                why,
-                "quotas may not be read: a Job that waits without pods is released whatever they \
-                 leave"
-            );
-        }
-        let refusal_of_classes =
-            storage::refusal_to_list(&self.clients.watch, DEVICE_CLASSES).await;
-        if let Some(why) = &refusal_of_classes {
-            tracing::info!(
-                why,
-                "DeviceClasses may not be read, so no pod is refused for a resource of theirs"
-            );
-        }
+        let kinds = self.readable_kinds(&batches).await;
         let served = Served::look(&self.clients.watch).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "asking for the served versions of PodGroups");
             Served::Hidden("it is not known yet whether the API server serves PodGroups".into())
         });
-        let kinds = KINDS
-            + served.kinds()
-            + if refusal.is_none() { storage::KINDS } else { 0 }
-            + usize::from(refusal_of_quotas.is_none())
-            + usize::from(refusal_of_classes.is_none());
         let watches = Watches {
             client: self.clients.watch.clone(),
             batches,
             metrics: Arc::clone(&self.facts.metrics),
-            unlisted: Arc::new(AtomicUsize::new(kinds)),
+            unlisted: Arc::new(AtomicUsize::new(kinds.len() + served.kinds())),
         };
-        self.start_watch::<Lean<Node>>(&watches);
-        self.start_watch::<Lean<Pod>>(&watches);
-        self.start_watch::<Lean<Job>>(&watches);
-        self.start_watch::<Lean<ReplicaSet>>(&watches);
-        self.start_watch::<Lean<Deployment>>(&watches);
-        self.start_watch::<Lean<StatefulSet>>(&watches);
-        self.start_watch::<LooseFluxJob>(&watches);
-        self.start_watch::<LooseFluxQueue>(&watches);
-        self.start_watch::<Lean<Namespace>>(&watches);
-        self.start_watch::<PriorityClass>(&watches);
-        let of_groups = pod_groups::watch(watches.clone(), served, LOOK_EVERY);
+        for kind in kinds {
+            let watch = kind.watch(watches.clone());
+            self.tasks.spawn_telling("watch", async move {
+                match watch.await {
+                    Ok(()) => format!("the watch of {} ended", kind.name),
+                    Err(error) => error.to_string(),
+                }
+            });
+        }
+        let of_groups = pod_groups::watch(watches, served, LOOK_EVERY);
         self.tasks.spawn_telling("watch", async move {
             match of_groups.await {
                 Ok(()) => "the watch of PodGroups ended".to_owned(),
                 Err(error) => error.to_string(),
             }
         });
-        if refusal_of_quotas.is_none() {
-            self.start_watch::<Lean<ResourceQuota>>(&watches);
-        }
-        if refusal_of_classes.is_none() {
-            self.start_watch::<DeviceClass>(&watches);
-        }
-        if refusal.is_none() {
-            self.start_watch::<Lean<PersistentVolumeClaim>>(&watches);
-            self.start_watch::<Lean<PersistentVolume>>(&watches);
-            self.start_watch::<StorageClass>(&watches);
-            self.start_watch::<CSINode>(&watches);
-            self.start_watch::<CSIDriver>(&watches);
-            self.start_watch::<CSIStorageCapacity>(&watches);
-            self.start_watch::<VolumeAttachment>(&watches);
-        }
     }
 
-    fn start_watch<K>(&mut self, watches: &Watches)
-    where
-        K: Watched,
-        K::DynamicType: Default + Send + Sync,
-    {
-        let watches = watches.clone();
-        self.tasks.spawn_telling("watch", async move {
-            match watches.watch::<K>().await {
-                Ok(()) => format!("the watch of {} ended", K::KIND),
-                Err(error) => error.to_string(),
+    /// Returns the kinds to watch besides PodGroups: those without which nothing can be decided,
+    /// and those of the others that may be read.
+    async fn readable_kinds(&self, batches: &mpsc::Sender<Vec<Event>>) -> Vec<WatchedKind> {
+        let client = &self.clients.watch;
+        let mut kinds = kinds::REQUIRED.to_vec();
+        match storage::refusal(client).await {
+            None => kinds.extend(storage::KINDS),
+            Some(why) => {
+                tracing::warn!(why, "claims and volumes may not be read: pods that mount them wait");
+                // This fails only if the core has ended, and its task reports that.
+                let _ = batches.send(vec![storage::hidden(&why)]).await;
             }
-        });
+        }
+        // Quotas matter only where Jobs wait without pods, for which there is a role of its own.
+        let quotas = WatchedKind::of::<Lean<ResourceQuota>>();
+        match quotas.refusal(client).await {
+            None => kinds.push(quotas),
+            Some(why) => tracing::debug!(
+                why,
+                "quotas may not be read: a Job that waits without pods is released whatever they \
+                 leave"
+            ),
+        }
+        let device_classes = WatchedKind::of::<DeviceClass>();
+        match device_classes.refusal(client).await {
+            None => kinds.push(device_classes),
+            Some(why) => tracing::info!(
+                why,
+                "DeviceClasses may not be read, so no pod is refused for a resource of theirs"
+            ),
+        }
+        kinds
     }
 
     fn show(&self, questions: mpsc::Sender<Question>, executors: Arc<Executors>) {

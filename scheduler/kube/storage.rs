@@ -5,15 +5,14 @@
 //! then wait, and their conditions say so.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1 as core_v1;
 use k8s_openapi::api::storage::v1 as storage_v1;
 use kube::Client;
 
 use super::convert::Watched;
+use super::kinds::WatchedKind;
 use super::lean::Lean;
-use super::request::get;
 use super::seen::Known;
 use fluxqueue_core::Event;
 use fluxqueue_machine::cluster::volumes::StorageNews;
@@ -22,43 +21,15 @@ use fluxqueue_workload::storage::{
     Claim, CsiDriver, CsiNode, PersistentVolume, StorageCapacity, StorageClass, VolumeAttachment,
 };
 
-/// The number of kinds.
-pub(super) const KINDS: usize = 7;
-
-/// The path at which each is listed.
-const LISTS: [&str; KINDS] = [
-    "/api/v1/persistentvolumeclaims",
-    "/api/v1/persistentvolumes",
-    "/apis/storage.k8s.io/v1/storageclasses",
-    "/apis/storage.k8s.io/v1/csinodes",
-    "/apis/storage.k8s.io/v1/csidrivers",
-    "/apis/storage.k8s.io/v1/csistoragecapacities",
-    "/apis/storage.k8s.io/v1/volumeattachments",
-];
-
-/// The time that one answer may take.
-const ASK_WITHIN: Duration = Duration::from_secs(5);
-
 /// Returns the reason why storage may not be read; `None` if it may, or if that is unknown: then
 /// the watches will show it.
 pub(super) async fn refusal(client: &Client) -> Option<String> {
-    for list in LISTS {
-        if let Some(refusal) = refusal_to_list(client, list).await {
+    for kind in KINDS {
+        if let Some(refusal) = kind.refusal(client).await {
             return Some(refusal);
         }
     }
     None
-}
-
-/// Returns the reason why the objects at this path may not be listed, in the same way.
-pub(super) async fn refusal_to_list(client: &Client, list: &str) -> Option<String> {
-    let path = format!("{list}?limit=1");
-    match get::<serde_json::Value>(client, &path, ASK_WITHIN).await {
-        Ok(Err(reply)) if reply.is_refused() => {
-            Some(format!("listing {list}: {}", reply.explain()))
-        }
-        _ => None,
-    }
 }
 
 /// Returns the event for the core that storage may not be read.
@@ -70,6 +41,9 @@ pub(super) fn hidden(why: &str) -> Event {
 
 macro_rules! watched {
     ($($object:ty => $value:ident $kind:literal $inner:tt;)*) => {
+        /// The kinds of storage.
+        pub(super) const KINDS: &[WatchedKind] = &[$(WatchedKind::of::<$object>()),*];
+
         $(impl Watched for $object {
             type Value = $value;
             type Memory = ();

@@ -9,6 +9,7 @@ mod driver;
 mod encodings;
 mod events;
 mod executors;
+mod kinds;
 mod lease;
 mod pod_groups;
 mod reviews;

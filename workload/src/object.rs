@@ -77,6 +77,11 @@ impl OwnerKind {
         matches!(self, OwnerKind::Job)
     }
 
+    /// True if such an object makes pods itself. Those of a Deployment are made by its ReplicaSets.
+    pub fn makes_pods(&self) -> bool {
+        !matches!(self, OwnerKind::Deployment)
+    }
+
     /// True if objects of this kind are read, so that the number of pods that they want is known.
     pub fn is_read(&self) -> bool {
         !matches!(self, OwnerKind::Other(_))

@@ -4,7 +4,6 @@ use crate::action::{ActionId, ActionKind};
 use crate::backoff::Backoff;
 use crate::event::WriteOutcome;
 use crate::in_flight::InFlight;
-use crate::jobs::job::Identity;
 use crate::jobs::setbacks::Setback;
 use crate::jobs::suspended::{JobChange, JobWrite, Suspended};
 use crate::parts::Binding;
@@ -38,9 +37,7 @@ impl Binding<'_> {
 
     pub(crate) fn write_job(&mut self, id: JobId, change: JobChange) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        // Only a Job can wait without pods.
-        let Identity::Controller(namespace, uid) = &job.workload.identity else { return Ok(()) };
-        let made_by = self.jobs.controllers.get(namespace, uid);
+        let made_by = self.jobs.controllers.of_job(&job.workload.identity);
         // A Job that is gone needs no write, and neither does one that waits no more.
         let (Some(made_by), Suspended::Waits(write)) = (made_by, &job.suspended) else {
             return Ok(());

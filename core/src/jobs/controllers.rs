@@ -7,9 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::jobs::job::Identity;
 use crate::jobs::pod_groups::PodGroups;
 use fluxqueue_machine::table::Table;
-use fluxqueue_workload::{Controller, ObjectKey, Owner, Pod, Uid};
+use fluxqueue_workload::{Controller, ObjectKey, Owner, OwnerKind, Pod, Uid};
 
 /// All Jobs, ReplicaSets, Deployments and StatefulSets that were seen and are not known to be gone;
 /// and all PodGroups, which say how the pods start that such objects, or others, have made.
@@ -86,6 +87,15 @@ impl Controllers {
         self.by_uid.get(uid).filter(|object| *object.id.key.namespace == *namespace)
     }
 
+    /// Returns the object that makes all pods of a job; `None` if there is none (the job is a lone
+    /// pod, or a group), or if it is gone.
+    pub(crate) fn of_job(&self, identity: &Identity) -> Option<&Arc<Controller>> {
+        match identity {
+            Identity::Controller(namespace, uid) => self.get(namespace, uid),
+            Identity::Group(_) | Identity::PodGroup(..) | Identity::Pod(_) => None,
+        }
+    }
+
     /// Returns the object that made a pod, if it is known.
     pub(crate) fn that_made(&self, pod: &Pod) -> Option<&Arc<Controller>> {
         let owner = pod.owner.as_ref()?;
@@ -100,6 +110,30 @@ impl Controllers {
     /// Returns the maker of an object that itself makes pods.
     pub(crate) fn above<'a>(&'a self, object: &'a Controller) -> MadeBy<'a> {
         self.owner(&object.id.key.namespace, object.owner.as_ref())
+    }
+
+    /// Returns the objects that made a pod, as far as they are known: its maker, then the maker of
+    /// that. The chain ends there: users can write owner references that form a circle.
+    pub(crate) fn chain<'a>(&'a self, pod: &'a Pod) -> impl Iterator<Item = &'a Arc<Controller>> {
+        let maker = self.maker(pod).known();
+        maker.into_iter().chain(maker.and_then(|made_by| self.above(made_by).known()))
+    }
+
+    /// Returns the object that the user submitted and that has made this one: the Deployment of a
+    /// ReplicaSet. `None` if the user submitted this one.
+    pub(crate) fn top<'a>(&'a self, made_by: &'a Controller) -> Option<&'a Owner> {
+        let is_true = !matches!(self.above(made_by), MadeBy::Nothing);
+        let is_made = is_true && made_by.kind == OwnerKind::ReplicaSet;
+        made_by.owner.as_ref().filter(|above| is_made && above.kind == OwnerKind::Deployment)
+    }
+
+    /// Returns the statement about a pod in the object that made it, if there is one.
+    pub(crate) fn said_by_maker<'a, T>(
+        &'a self,
+        pod: &Pod,
+        statement: impl FnOnce(&'a Controller) -> Option<T>,
+    ) -> Option<T> {
+        self.that_made(pod).and_then(|made_by| statement(made_by))
     }
 
     /// Returns the owner that an object of this namespace names.

@@ -104,19 +104,8 @@ pub(crate) fn belonging(
     if grouped == Grouped::PodByPod && made_by.kind.runs_to_completion() {
         return Some(alone());
     }
-    let Owner { kind, name, uid, .. } = deployment_of(made_by, controllers).unwrap_or(owner);
+    let Owner { kind, name, uid, .. } = controllers.top(made_by).unwrap_or(owner);
     Some(of_maker(namespace, kind, name, uid).unwrap_or_else(alone))
-}
-
-/// Returns the Deployment that made a ReplicaSet: the Deployment is the object that the user
-/// submitted.
-pub(crate) fn deployment_of<'a>(
-    set: &'a Controller,
-    controllers: &'a Controllers,
-) -> Option<&'a Owner> {
-    let is_true =
-        set.kind == OwnerKind::ReplicaSet && !matches!(controllers.above(set), MadeBy::Nothing);
-    set.owner.as_ref().filter(|above| is_true && above.kind == OwnerKind::Deployment)
 }
 
 /// Returns the job that the pods of an object are a part of; `None` if the object is of a kind that
@@ -172,7 +161,7 @@ pub(crate) fn owners(
         // exist.
         return Vec::new();
     }
-    let top = made_by.known().and_then(|set| deployment_of(set, controllers)).unwrap_or(owner);
+    let top = made_by.known().and_then(|made_by| controllers.top(made_by)).unwrap_or(owner);
     vec![reference(&top.api_version, top.kind.as_str(), &top.name, &top.uid)]
 }
 

@@ -35,7 +35,7 @@ use fluxqueue_machine::ledger::Allocation;
 use fluxqueue_machine::table::Table;
 use fluxqueue_planner::queue::{JobId, PendingRequest};
 use fluxqueue_workload::levels::LevelRule;
-use fluxqueue_workload::{Controller, ObjectKey, OwnerKind, Phase, Pod, Time, Uid};
+use fluxqueue_workload::{Controller, ObjectKey, Phase, Pod, Time, Uid};
 
 /// The longest extra wait, in seconds, of a group for pods of an earlier start that still stop,
 /// before the group is started with fewer pods than it asks for. An operator may create the other
@@ -119,7 +119,7 @@ impl Jobs {
     }
 
     /// Notes that an object has made this pod of the job, or adopted it. A group depends on the
-    /// object from now on, and on the Deployment above it.
+    /// object from now on, and on the one above it that the user submitted.
     pub(crate) fn note_controller(&mut self, id: JobId, pod: &Pod) -> Sound {
         let made_by = self.controllers.maker(pod);
         let job = self.all.known_mut(&id)?;
@@ -129,9 +129,8 @@ impl Jobs {
         if !job.workload.identity.is_group() || job.is_finished() {
             return Ok(());
         }
-        let deployment =
-            made_by.known().and_then(|set| grouping::deployment_of(set, &self.controllers));
-        for uid in [Some(owner), deployment.map(|above| &above.uid)].into_iter().flatten() {
+        let top = made_by.known().and_then(|made_by| self.controllers.top(made_by));
+        for uid in [Some(owner), top.map(|top| &top.uid)].into_iter().flatten() {
             self.index.groups_of.entry(uid.clone()).or_default().insert(id);
         }
         Ok(())
@@ -362,10 +361,7 @@ impl Jobs {
             }
         }
         let makers = makers.into_iter().filter_map(get);
-        // The pods of a Deployment are made by its ReplicaSets.
-        for made_by in
-            makers.filter(|made_by| !made_by.deleting && made_by.kind != OwnerKind::Deployment)
-        {
+        for made_by in makers.filter(|made_by| !made_by.deleting && made_by.kind.makes_pods()) {
             let is_seen = |uid: &&Uid| {
                 let pod = self.members.get(*uid).map(|member| &member.pod);
                 pod.is_some_and(|pod| {
@@ -544,17 +540,14 @@ impl Jobs {
     /// Returns the level rules of a pod: those of the object that made it, else those of the pod
     /// itself.
     pub(crate) fn level_rules<'a>(&'a self, pod: &'a Pod) -> Option<&'a Arc<[LevelRule]>> {
-        let of_maker =
-            self.controller(pod).and_then(|made_by| made_by.levels.as_ref().ok()?.as_ref());
-        of_maker.or(pod.levels.as_ref())
+        let said = |made_by: &'a Controller| made_by.levels.as_ref().ok()?.as_ref();
+        self.controllers.said_by_maker(pod, said).or(pod.levels.as_ref())
     }
 
     /// True if a pod asks for its node alone, by the object that made it, else by the pod itself.
     pub(crate) fn is_exclusive(&self, pod: &Pod) -> bool {
-        let of_maker = self
-            .controller(pod)
-            .and_then(|made_by| made_by.exclusive.as_ref().ok().copied().flatten());
-        of_maker.or(pod.exclusive).unwrap_or(false)
+        let said = |made_by: &Controller| made_by.exclusive.as_ref().ok().copied().flatten();
+        self.controllers.said_by_maker(pod, said).or(pod.exclusive).unwrap_or(false)
     }
 
     /// Returns the objects that have made pods of a job, as far as they are known.

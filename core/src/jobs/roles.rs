@@ -2,7 +2,6 @@
 //! role: rules about levels may apply to each role by itself, and slices are cut from the pods of
 //! one role.
 
-use crate::jobs::grouping;
 use crate::jobs::job::Job;
 use crate::jobs::registry::Jobs;
 use fluxqueue_machine::ledger::Role;
@@ -22,8 +21,8 @@ pub(crate) fn role(jobs: &Jobs, job: &Job, pod: &Pod) -> Option<Role> {
         return Some(Role::Only);
     }
     // The ReplicaSets of a Deployment form one role.
-    let above = made_by.known().and_then(|set| grouping::deployment_of(set, &jobs.controllers));
-    Some(Role::MadeBy(above.map_or(owner, |above| &above.uid).clone()))
+    let top = made_by.known().and_then(|made_by| jobs.controllers.top(made_by));
+    Some(Role::MadeBy(top.map_or(owner, |top| &top.uid).clone()))
 }
 
 /// Returns the slice of a pod, for slices of `size` pods; `None` for a pod without a number.

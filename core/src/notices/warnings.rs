@@ -3,7 +3,7 @@
 use fluxqueue_api::{ConditionType, text};
 
 use crate::jobs::grouping;
-use crate::jobs::job::{Identity, Style};
+use crate::jobs::job::Style;
 use crate::jobs::member::Member;
 use crate::parts::Notices;
 use crate::sound::{Lookup, Sound};
@@ -37,11 +37,8 @@ impl Notices<'_> {
     pub(crate) fn warn_of_bad_walltime(&mut self, id: JobId, records_lone_pods: bool) -> Sound {
         let job = self.jobs.all.known(&id)?;
         // A group may have several makers, and a lone pod has none.
-        let of_maker = match &job.workload.identity {
-            Identity::Controller(namespace, uid) => self.jobs.controllers.get(namespace, uid),
-            _ => None,
-        };
-        let of_maker = of_maker.and_then(|made_by| {
+        let made_by = self.jobs.controllers.of_job(&job.workload.identity);
+        let of_maker = made_by.and_then(|made_by| {
             let error = made_by.walltime.as_ref()?.as_ref().err()?;
             Some(format!("{} {}: {error}", made_by.kind.as_str(), made_by.id))
         });

@@ -100,9 +100,8 @@ impl Slots<'_> {
             return Some(known.cloned().unwrap_or_else(|| Arc::from(named)));
         }
         let of_makers = || {
-            let made_by = self.jobs.controller(&first.pod)?;
-            let above = || self.jobs.controllers.above(made_by).known()?.queue.clone();
-            made_by.queue.clone().or_else(above).filter(|named| !named.is_empty())
+            let mut makers = self.jobs.controllers.chain(&first.pod);
+            makers.find_map(|made_by| made_by.queue.clone()).filter(|named| !named.is_empty())
         };
         of_makers().or_else(|| self.jobs.controllers.groups.terms(&first.pod)?.queue)
     }

@@ -7,7 +7,7 @@ use fluxqueue_api::{
     ConditionType, DegradedReason, FluxJob, FluxJobStatus, conditions, names, placement,
 };
 
-use crate::jobs::job::{Identity, Style};
+use crate::jobs::job::Style;
 use crate::jobs::lifecycle::{End, Lifecycle};
 use crate::jobs::member::Member;
 use crate::jobs::retained::RetainedSlot;
@@ -184,10 +184,9 @@ impl Slots<'_> {
         elsewhere: &BTreeMap<Uid, usize>,
     ) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        // Only the pods of a Job are sure to have successors: a group may have none.
-        let Identity::Controller(namespace, uid) = &job.workload.identity else { return Ok(()) };
-        let made_by = self.jobs.controllers.get(namespace, uid);
-        // A Job that is gone makes no pods, and the pods of other controllers have no seats.
+        let made_by = self.jobs.controllers.of_job(&job.workload.identity);
+        // Only the pods of a Job are sure to have successors: a group may have none, a Job that is
+        // gone makes no pods, and the pods of other controllers have no seats.
         let Some(made_by) = made_by.filter(|made_by| made_by.kind.runs_to_completion()) else {
             return Ok(());
         };

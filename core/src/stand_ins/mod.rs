@@ -199,47 +199,39 @@ impl StandIns<'_> {
     /// Decides on the stand-ins of a job, by the present state.
     pub(crate) fn look_at_stand_ins(&mut self, id: JobId) -> Sound {
         let job = self.jobs.all.known(&id)?;
-        // Only a Job can wait without pods.
-        let Identity::Controller(namespace, uid) = &job.workload.identity else { return Ok(()) };
-        let counts = |made_by: &&Arc<Controller>| {
+        let made_by = self.jobs.controllers.of_job(&job.workload.identity).cloned();
+        let suspended = made_by.filter(|made_by| made_by.suspension.is_some());
+        let is_gone = suspended.is_none();
+        let suspended = suspended.filter(|made_by| {
             self.queues.suspends_jobs(&made_by.id.key.namespace) == Some(true)
-        };
-        let made_by = self.jobs.controllers.get(namespace, uid).filter(counts);
-        let suspension = made_by.and_then(|made_by| made_by.suspension.as_ref());
+        });
         if !job.suspended.has_stand_ins() {
-            if suspension.is_some() {
+            if let Some(made_by) = suspended {
                 // Pods of the Job may have existed before, and have made stand-ins unnecessary.
-                let uid = uid.clone();
-                self.stand_in_for(&uid)?;
+                self.stand_in_for(&made_by.id.uid)?;
             }
             return Ok(());
         }
-        let phase = suspension.map(|suspension| suspension.phase.clone());
-        let is_gone = self
-            .jobs
-            .controllers
-            .get(namespace, uid)
-            .is_none_or(|made_by| made_by.suspension.is_none());
         if is_gone && matches!(job.suspended, Suspended::Released { .. }) && !self.has_bound(job) {
             // The Job was deleted, or has failed, before its pods were there.
             self.note_failed_release(id, self.clock.now);
             return self.dismiss(id);
         }
-        if phase.is_none() || self.has_bound(job) {
+        let Some(made_by) = suspended.filter(|_| !self.has_bound(job)) else {
             // The Job is gone, the mark is removed or does not count in its namespace any more, or
             // a pod that existed all the same is bound.
             return self.dismiss(id);
-        }
+        };
         if matches!(job.suspended, Suspended::Waits(_))
             && !job.life.is_placed()
             && job.pods.stands_for == 1
         {
             // The job may have had a place: one stand-in represents all pods again.
-            let uid = uid.clone();
-            self.stand_in_for(&uid)?;
+            self.stand_in_for(&made_by.id.uid)?;
         }
+        let phase = made_by.suspension.as_ref().map(|suspension| &suspension.phase);
         let job = self.jobs.all.known(&id)?;
-        let released = match (&phase, &job.suspended) {
+        let released = match (phase, &job.suspended) {
             (Some(SuspensionPhase::Released { at }), Suspended::Waits(_)) => {
                 Some(self.time_of_release(*at))
             }
@@ -383,13 +375,13 @@ impl StandIns<'_> {
     /// Charges the release of a Job to its namespace, if its pods had not all come by `at`: the
     /// other Jobs there that wait without pods give their promises and places back for a while.
     fn note_failed_release(&mut self, id: JobId, at: Time) {
-        let charged = self.jobs.all.get(&id).and_then(|job| {
-            let Identity::Controller(namespace, uid) = &job.workload.identity else { return None };
-            Some((Arc::clone(namespace), uid.clone(), job.start.seats.len().max(job.start.size)))
+        let charged = self.jobs.all.get(&id).map(|job| {
+            let made_by = self.jobs.controllers.of_job(&job.workload.identity).cloned();
+            let pods = job.start.seats.len().max(job.start.size);
+            (Arc::clone(&job.key.namespace), made_by, pods)
         });
-        if let Some((namespace, uid, pods)) = charged
-            && (self.jobs.controllers.get(&namespace, &uid).is_none()
-                || self.jobs.releases.count(&uid))
+        if let Some((namespace, made_by, pods)) = charged
+            && made_by.is_none_or(|made_by| self.jobs.releases.count(&made_by.id.uid))
         {
             self.agenda.gauges.releases_failed += 1;
             let (times, pause) = ((at, self.clock.now), self.settings.release_pause_secs);

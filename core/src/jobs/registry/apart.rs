@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::jobs::job::Identity;
 use crate::jobs::member::Member;
 use crate::jobs::registry::Jobs;
 use crate::jobs::stage::Stage;
@@ -17,20 +16,19 @@ impl Jobs {
         let Some(job) = self.all.get_mut(&id).filter(|job| job.suspended.has_stand_ins()) else {
             return false;
         };
-        let (count, identity) =
-            (std::mem::replace(&mut job.pods.stands_for, 1), job.workload.identity.clone());
-        let one =
-            self.all.get(&id).and_then(|job| self.live(job).find(|member| member.pod.stands_in));
-        let Identity::Controller(namespace, uid) = &identity else { return false };
-        let made_by = self.controllers.get(namespace, uid).cloned();
-        let suspension = made_by.as_ref().and_then(|made_by| made_by.suspension.as_ref());
+        let count = std::mem::replace(&mut job.pods.stands_for, 1);
+        let job = self.all.get(&id);
+        let one = job.and_then(|job| self.live(job).find(|member| member.pod.stands_in));
+        let made_by = job.and_then(|job| self.controllers.of_job(&job.workload.identity));
+        let suspension = made_by.and_then(|made_by| made_by.suspension.as_ref());
         let (Some(one), Some(suspension)) = (one, suspension) else { return false };
-        let (pod, terms) = (Arc::clone(&one.pod), one.terms.clone());
+        let (is_indexed, terms) = (suspension.is_indexed, one.terms.clone());
+        let pod = Arc::clone(&one.pod);
         let count = u32::try_from(count).unwrap_or(GROUP_SIZE_MAX);
         self.take_out(id, &pod);
         for number in 0..count {
             let mut like = pod.stand_in_of_number(number);
-            like.completion_index = suspension.is_indexed.then_some(number);
+            like.completion_index = is_indexed.then_some(number);
             let member = Member::new(Arc::new(like), id, Stage::Waiting);
             self.put_in(id, Member { terms: terms.clone(), ..member });
         }

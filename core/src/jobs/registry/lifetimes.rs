@@ -54,9 +54,8 @@ impl Jobs {
     /// that counts. Where the workload states none, the object that made the pod may have a
     /// deadline.
     pub(crate) fn recorded_walltimes(&self, pod: &Pod, job: &Job) -> (Lifetime, Lifetime) {
-        let made_by = self.controller(pod);
-        let annotated = made_by.is_some_and(is_annotated);
-        let ends_after = made_by.and_then(|made_by| made_by.deadline_secs).filter(|_| !annotated);
+        let made_by = self.controller(pod).filter(|made_by| !is_annotated(made_by));
+        let ends_after = made_by.and_then(|made_by| made_by.deadline_secs);
         let until = |own: Lifetime| match (ends_after, own) {
             (Some(secs), Lifetime::Seconds(own)) => Lifetime::Seconds(own.min(secs)),
             (Some(secs), _) => Lifetime::Seconds(secs),
@@ -121,10 +120,7 @@ pub(crate) fn ended_by(deadline: Option<Time>, own: Lifetime, now: Time) -> Life
 
 /// True if the job ended before a pod of it was bound, and not because its workload was complete.
 pub(crate) fn was_given_up(jobs: &Jobs, job: &Job) -> bool {
-    let is_complete = match &job.workload.identity {
-        Identity::Controller(namespace, uid) => jobs.controllers.get(namespace, uid).is_some(),
-        Identity::Group(_) | Identity::PodGroup(..) | Identity::Pod(_) => false,
-    };
+    let is_complete = jobs.controllers.of_job(&job.workload.identity).is_some();
     let never_ran = job.start.at.is_none() && job.pods.succeeded == 0;
     job.record.seen.end.is_none() && never_ran && !is_complete
 }

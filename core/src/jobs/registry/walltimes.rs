@@ -2,7 +2,7 @@
 
 use crate::jobs::job::Job;
 use crate::jobs::registry::Jobs;
-use fluxqueue_workload::{Lifetime, Pod};
+use fluxqueue_workload::{Controller, Lifetime, Pod};
 
 impl Jobs {
     /// Returns how long a pod of the job takes its resources from its start: its walltime, the
@@ -33,9 +33,8 @@ impl Jobs {
     /// Returns the walltime that the workload states: that of the object that made the pod, else
     /// that of the pod itself, of its PodGroup, of the Workload of that.
     pub(crate) fn said_walltime(&self, pod: &Pod) -> Lifetime {
-        let annotated = self
-            .controller(pod)
-            .and_then(|made_by| made_by.walltime.as_ref()?.as_ref().ok().copied());
+        let said = |made_by: &Controller| made_by.walltime.as_ref()?.as_ref().ok().copied();
+        let annotated = self.controllers.said_by_maker(pod, said);
         let of_group = || {
             let terms = self.controllers.groups.terms(pod).filter(|_| !pod.states_lifetime)?;
             terms.walltime?.ok()

@@ -10,6 +10,7 @@ pub(crate) use admission::Additions;
 
 use std::sync::Arc;
 
+use fluxqueue_api::WorkloadKind;
 use fluxqueue_workload::pod_group::{GroupVersion, PodGroup};
 use fluxqueue_workload::{
     Controller, JobGroup, NamedGroup, Owner, OwnerKind, Pod, ShapeInterner, Time, scheduling_group,
@@ -22,13 +23,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// The kinds that can be submitted: the kind, its API group, and its resource.
-pub(crate) const KINDS: [(&str, &str, &str); 5] = [
-    ("Pod", "", "pods"),
-    ("Job", "batch", "jobs"),
-    ("Deployment", "apps", "deployments"),
-    ("ReplicaSet", "apps", "replicasets"),
-    ("StatefulSet", "apps", "statefulsets"),
+/// The kinds that can be submitted.
+pub(crate) const KINDS: [WorkloadKind; 5] = [
+    WorkloadKind::Pod,
+    WorkloadKind::Job,
+    WorkloadKind::Deployment,
+    WorkloadKind::ReplicaSet,
+    WorkloadKind::StatefulSet,
 ];
 
 /// Returns the priority of pods that name a PriorityClass, or none; `None` if it is unknown.
@@ -111,7 +112,7 @@ pub(crate) fn read(
     defaults: &Defaults<'_>,
     shapes: &mut ShapeInterner,
 ) -> Result<Submission, String> {
-    expect_kind(document, &KINDS.map(|(kind, ..)| kind))?;
+    expect_kind(document, &KINDS.map(WorkloadKind::as_str))?;
     let mut document = document.clone();
     let mut metadata: ObjectMeta = parse(&document["metadata"])?;
     let kind = text(&document, "/kind").unwrap_or_default().to_owned();
@@ -203,19 +204,8 @@ fn replica_set_of(deployment: &Controller) -> Controller {
     set.id.uid = format!("{}-1", deployment.id.uid).as_str().into();
     set.id.key.name = name.into();
     set.kind = OwnerKind::ReplicaSet;
-    set.owner = Some(owner(deployment));
+    set.owner = Some(Owner::of(deployment.kind.clone(), &deployment.id));
     set
-}
-
-/// Returns an owner reference.
-fn owner(made_by: &Controller) -> Owner {
-    let api_version = if made_by.kind == OwnerKind::Job { "batch/v1" } else { "apps/v1" };
-    Owner {
-        kind: made_by.kind.clone(),
-        name: Arc::clone(&made_by.id.key.name),
-        uid: made_by.id.uid.clone(),
-        api_version: api_version.into(),
-    }
 }
 
 fn pod_of(
@@ -257,7 +247,7 @@ fn pod_of(
     defaults.additions.add_to(&mut pod)?;
     template::fill_in(&mut pod);
     let mut pod = Pod::from_kubernetes(&pod, shapes).map_err(|error| error.to_string())?;
-    pod.owner = controllers.last().map(owner);
+    pod.owner = controllers.last().map(|made_by| Owner::of(made_by.kind.clone(), &made_by.id));
     pod.created = Time(0);
     Ok(pod)
 }

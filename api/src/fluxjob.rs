@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use crate::blocked_by::{BlockedBy, one_or_several};
 use crate::conditions;
 use crate::job_state::JobState;
+use crate::kinds::WorkloadKind;
 use crate::overrides::Overrides;
 use crate::validation;
 
@@ -165,26 +166,6 @@ pub struct WorkloadRef {
     /// The uid of the object; for a group, the uid of its first pod.
     #[schemars(length(max = 128))]
     pub uid: String,
-}
-
-/// The kind of workload behind a FluxJob.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub enum WorkloadKind {
-    /// A lone pod.
-    #[default]
-    Pod,
-    /// A Job.
-    Job,
-    /// A Deployment.
-    Deployment,
-    /// A ReplicaSet.
-    ReplicaSet,
-    /// A StatefulSet.
-    StatefulSet,
-    /// Pods that share a group label.
-    Group,
-    /// Pods that name one PodGroup of Kubernetes' own.
-    PodGroup,
 }
 
 /// The observations of the scheduler, and what happened. Only the scheduler writes it; it leaves
@@ -447,41 +428,6 @@ pub struct PlacementRange {
     pub pods_per_node: i32,
 }
 
-// === impl WorkloadKind ===
-
-impl WorkloadKind {
-    /// Returns the kind as it is written in a FluxJob or FluxQueue.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            WorkloadKind::Pod => "Pod",
-            WorkloadKind::Job => "Job",
-            WorkloadKind::Deployment => "Deployment",
-            WorkloadKind::ReplicaSet => "ReplicaSet",
-            WorkloadKind::StatefulSet => "StatefulSet",
-            WorkloadKind::Group => "Group",
-            WorkloadKind::PodGroup => "PodGroup",
-        }
-    }
-
-    /// Returns the kind in lower case: the suffix of a FluxJob's name, and a label's value.
-    pub fn suffix(self) -> &'static str {
-        match self {
-            WorkloadKind::Pod => "pod",
-            WorkloadKind::Job => "job",
-            WorkloadKind::Deployment => "deployment",
-            WorkloadKind::ReplicaSet => "replicaset",
-            WorkloadKind::StatefulSet => "statefulset",
-            WorkloadKind::Group => "group",
-            WorkloadKind::PodGroup => "podgroup",
-        }
-    }
-
-    /// True if pods say of themselves that they belong together, and no object makes them all.
-    pub fn is_group(self) -> bool {
-        matches!(self, WorkloadKind::Group | WorkloadKind::PodGroup)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -498,18 +444,6 @@ mod tests {
         });
         let read: Overrides = serde_json::from_value(wished.clone()).unwrap();
         assert_eq!(serde_json::to_value(&read).unwrap(), wished);
-    }
-
-    #[test]
-    fn the_kind_of_a_workload_is_one_of_a_closed_set() {
-        for kind in ["Pod", "Job", "Deployment", "ReplicaSet", "StatefulSet", "Group"] {
-            let read: WorkloadKind = serde_json::from_value(json!(kind)).unwrap();
-            assert_eq!((json!(read), read.suffix()), (json!(kind), &*kind.to_lowercase()));
-            assert_eq!(read.as_str(), kind);
-        }
-        for bad in [json!(1), json!("job"), json!("JobSet")] {
-            assert!(serde_json::from_value::<WorkloadKind>(bad.clone()).is_err(), "{bad}");
-        }
     }
 
     /// Both names at once leave the status readable.

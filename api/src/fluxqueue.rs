@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::fluxjob::WorkloadKind;
+use crate::kinds::WorkloadKind;
 use crate::{conditions, validation};
 
 /// The rules of a queue. For a field that is absent, the settings of the process apply, unless its

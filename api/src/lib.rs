@@ -10,6 +10,7 @@ pub mod fluxqueue;
 pub mod hostlist;
 pub mod idset;
 mod job_state;
+pub mod kinds;
 pub mod manifest;
 pub mod names;
 mod overrides;
@@ -28,10 +29,11 @@ pub use conditions::{
 pub use events::EventReason;
 pub use fluxjob::{
     EstimateKind, EstimatedStart, FluxJob, FluxJobSpec, FluxJobStatus, LostPods, ObservedWorkload,
-    PlacementRange, PodSet, Reservation, StartEstimates, WorkloadKind, WorkloadRef,
+    PlacementRange, PodSet, Reservation, StartEstimates, WorkloadRef,
 };
 pub use fluxqueue::{
     FluxQueue, FluxQueueSpec, FluxQueueStatus, MaxWalltimeAction, Policy, StopPolicy,
 };
 pub use job_state::JobState;
+pub use kinds::WorkloadKind;
 pub use overrides::{Hold, Overrides};

@@ -193,12 +193,11 @@ pub fn fluxjob_name(name: &str, workload: WorkloadKind, uid: &str) -> String {
 /// Returns kind and name of the workload in the name of a FluxJob, as far as [`fluxjob_name`] has
 /// kept them: `job` and `lammps`. `None` if it has not made that name.
 pub fn workload_in(fluxjob: &str) -> Option<(&str, &str)> {
-    const KINDS: [&str; 7] =
-        ["pod", "job", "deployment", "replicaset", "statefulset", "group", "podgroup"];
     let (rest, suffix) = fluxjob.rsplit_once('-')?;
     let (name, kind) = rest.rsplit_once('-')?;
     let is_suffix = suffix.len() == 5 && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    (is_suffix && KINDS.contains(&kind)).then_some((kind, name))
+    let is_kind = WorkloadKind::ALL.iter().any(|known| known.suffix() == kind);
+    (is_suffix && is_kind).then_some((kind, name))
 }
 
 /// Returns five characters that stay the same for a uid in every version of this program: 25 bits
@@ -242,15 +241,7 @@ mod tests {
 
     #[test]
     fn the_workload_is_found_in_the_name_of_its_fluxjob() {
-        for kind in [
-            WorkloadKind::Pod,
-            WorkloadKind::Job,
-            WorkloadKind::Deployment,
-            WorkloadKind::ReplicaSet,
-            WorkloadKind::StatefulSet,
-            WorkloadKind::Group,
-            WorkloadKind::PodGroup,
-        ] {
+        for kind in WorkloadKind::ALL {
             let name = fluxjob_name("web-job.v1", kind, UID);
             assert_eq!(workload_in(&name), Some((kind.suffix(), "web-job.v1")));
         }

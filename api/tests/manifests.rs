@@ -7,11 +7,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fluxqueue_api::names;
+use fluxqueue_api::{WorkloadKind, names};
 use serde_json::Value;
 
 const BASE: &str = "chart/files/base";
 const WEBHOOK: &str = "chart/files/webhook";
+const POLICIES: &str = "chart/files/admission-policies";
 
 /// Returns the folder of this name in `manifests/`.
 fn folder(name: &str) -> PathBuf {
@@ -182,6 +183,70 @@ fn permissions_have_reasons_and_no_wildcards() {
             assert!(!is_secrets || is_one, "{rule}");
         }
     }
+}
+
+/// Returns the rules of a role or a policy, or of each webhook of a configuration, with its name.
+fn rules_of(object: &Value) -> Vec<(String, Vec<&Value>)> {
+    let webhooks = object["webhooks"].as_array().into_iter().flatten();
+    let of_webhooks = webhooks.map(|webhook| (&webhook["name"], &webhook["rules"]));
+    [&object["rules"], &object["spec"]["matchConstraints"]["resourceRules"]]
+        .map(|rules| (&object["metadata"]["name"], rules))
+        .into_iter()
+        .chain(of_webhooks)
+        .filter_map(|(name, rules)| {
+            Some((name.as_str()?.to_owned(), rules.as_array()?.iter().collect()))
+        })
+        .collect()
+}
+
+/// Returns the kinds of these groups that rules name, without subresources: `jobs.batch`.
+fn resources(rules: &[&Value], groups: &[&str]) -> BTreeSet<String> {
+    let texts = |rule: &Value, list: &str| -> Vec<String> {
+        let texts = rule[list].as_array().into_iter().flatten();
+        texts.map(|text| text.as_str().unwrap().to_owned()).collect()
+    };
+    let mut named = BTreeSet::new();
+    for rule in rules {
+        for group in texts(rule, "apiGroups").iter().filter(|it| groups.contains(&it.as_str())) {
+            for resource in texts(rule, "resources") {
+                let kind = resource.split('/').next().unwrap();
+                named.insert(format!("{kind}.{group}"));
+            }
+        }
+    }
+    named
+}
+
+#[test]
+fn every_list_of_objects_that_make_pods_has_all_kinds() {
+    // CronJobs make Jobs, and DaemonSets make pods for one node each.
+    const OTHERS: [&str; 2] = ["cronjobs.batch", "daemonsets.apps"];
+    const FOR_JOBS_ALONE: [&str; 4] = [
+        "fluxqueue-suspend",
+        "fluxqueue-suspensions",
+        "fluxqueue-own-jobs",
+        "suspend.fluxqueue.converged-computing.org",
+    ];
+    let served = WorkloadKind::CONTROLLERS.map(|kind| kind.facts().served.unwrap());
+    let groups = served.map(|served| served.group());
+    let all = served.map(|served| format!("{}.{}", served.plural, served.group()));
+    let (mut full, mut for_jobs) = (Vec::new(), BTreeSet::new());
+    for (path, text) in [BASE, WEBHOOK, POLICIES].into_iter().flat_map(manifests) {
+        let objects = objects(&text);
+        for (name, rules) in objects.iter().flat_map(rules_of) {
+            let mut named = resources(&rules, &groups);
+            named.retain(|kind| !OTHERS.contains(&kind.as_str()));
+            if FOR_JOBS_ALONE.contains(&name.as_str()) {
+                assert_eq!(named, BTreeSet::from(["jobs.batch".to_owned()]), "{name}");
+                for_jobs.insert(name);
+            } else if !named.is_empty() {
+                assert_eq!(named, BTreeSet::from(all.clone()), "{}: {name}", path.display());
+                full.push(name);
+            }
+        }
+    }
+    assert_eq!(for_jobs.len(), FOR_JOBS_ALONE.len(), "{for_jobs:?}");
+    assert_eq!(full.len(), 11, "{full:?}");
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use anyhow::bail;
+use fluxqueue_api::kinds::Served;
 use fluxqueue_api::syntax::{is_namespace_name, is_object_name};
-use fluxqueue_api::text;
+use fluxqueue_api::{WorkloadKind, text};
 
 /// A kind of objects as the API server serves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,12 +31,7 @@ resources! {
     FLUX_JOB = "FluxJob", "jobs.converged-computing.org/v1alpha1", "fluxjobs";
     FLUX_QUEUE = "FluxQueue", "jobs.converged-computing.org/v1alpha1", "fluxqueues";
     NAMESPACE = "Namespace", "v1", "namespaces";
-    POD = "Pod", "v1", "pods";
     EVENT = "Event", "v1", "events";
-    JOB = "Job", "batch/v1", "jobs";
-    DEPLOYMENT = "Deployment", "apps/v1", "deployments";
-    REPLICA_SET = "ReplicaSet", "apps/v1", "replicasets";
-    STATEFUL_SET = "StatefulSet", "apps/v1", "statefulsets";
     SELF_REVIEW = "SelfSubjectReview", "authentication.k8s.io/v1", "selfsubjectreviews";
     ADMISSION_POLICY = "ValidatingAdmissionPolicy", "admissionregistration.k8s.io/v1",
         "validatingadmissionpolicies";
@@ -43,6 +39,30 @@ resources! {
 }
 
 impl Resource {
+    pub(crate) const POD: Resource = Resource::of(WorkloadKind::Pod).expect("it is served");
+    pub(crate) const JOB: Resource = Resource::of(WorkloadKind::Job).expect("it is served");
+    pub(crate) const DEPLOYMENT: Resource =
+        Resource::of(WorkloadKind::Deployment).expect("it is served");
+    pub(crate) const REPLICA_SET: Resource =
+        Resource::of(WorkloadKind::ReplicaSet).expect("it is served");
+
+    /// Returns the resource of the objects that workloads of this kind are, if they are objects.
+    const fn of(kind: WorkloadKind) -> Option<Resource> {
+        let facts = kind.facts();
+        match facts.served {
+            Some(Served { api_version, plural }) => {
+                Some(Resource { kind: facts.name, api_version, plural })
+            }
+            None => None,
+        }
+    }
+
+    /// Returns the resource of objects that make pods, by their kind.
+    pub(crate) fn of_controller(kind: &str) -> Option<Resource> {
+        let mut known = WorkloadKind::CONTROLLERS.into_iter();
+        known.find(|known| known.as_str() == kind).and_then(Resource::of)
+    }
+
     /// Returns the path of its objects in a namespace, or of all.
     pub(crate) fn path(self, namespace: Option<&str>) -> String {
         let root = if self.api_version.contains('/') { "/apis" } else { "/api" };

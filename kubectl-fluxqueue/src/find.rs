@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use fluxqueue_api::syntax::is_label_name;
-use fluxqueue_api::{names, text};
+use fluxqueue_api::{WorkloadKind, names, text};
 
 use crate::api_path::{Resource, check_name};
 use crate::cluster::{Cluster, Selection};
@@ -235,22 +235,18 @@ impl Wanted {
 /// Returns the kind that a user names, in the form in which FluxJobs have it in lower case. `job`
 /// is all that the user wrote.
 fn kind_of(kind: &str, job: &str) -> anyhow::Result<&'static str> {
-    Ok(match kind.to_ascii_lowercase().as_str() {
-        "job" | "jobs" | "job.batch" => "job",
-        "pod" | "pods" | "po" => "pod",
-        "group" => "group",
-        "podgroup" | "podgroups" => "podgroup",
-        "deployment" | "deployments" | "deploy" => "deployment",
-        "replicaset" | "replicasets" | "rs" => "replicaset",
-        "statefulset" | "statefulsets" | "sts" => "statefulset",
+    if let Some(kind) = WorkloadKind::of_word(kind) {
+        return Ok(kind.suffix());
+    }
+    match kind.to_ascii_lowercase().as_str() {
         // The last one is written by `-o name`.
-        "fluxjob" | "fluxjobs" | "fj" | "fluxjob.jobs.converged-computing.org" => "fluxjob",
+        "fluxjob" | "fluxjobs" | "fj" | "fluxjob.jobs.converged-computing.org" => Ok("fluxjob"),
         _ => bail!(
-            "{}: the kind is one of job, pod, group, podgroup, deployment, replicaset, \
-             statefulset, fluxjob",
-            text::quoted(job)
+            "{}: the kind is one of {}, fluxjob",
+            text::quoted(job),
+            WorkloadKind::ALL.map(WorkloadKind::suffix).join(", ")
         ),
-    })
+    }
 }
 
 /// Finds a job in the namespace. An error contains the name that was searched.
@@ -485,7 +481,11 @@ mod tests {
         assert_eq!(parse("deploy/web").shown(), "deployment/web");
         assert_eq!(parse("fluxjob.jobs.converged-computing.org/a"), parse("fluxjob/a"));
         let error = Wanted::parse("node/\u{1b}[2J").unwrap_err().to_string();
-        assert!(error.starts_with(r#""node/\u{1b}[2J": the kind is one of"#), "{error}");
+        assert_eq!(
+            error,
+            "\"node/\\u{1b}[2J\": the kind is one of job, pod, group, podgroup, deployment, \
+             replicaset, statefulset, fluxjob"
+        );
     }
 
     #[test]

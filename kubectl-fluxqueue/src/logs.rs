@@ -172,11 +172,8 @@ pub(crate) async fn pods_of(cluster: &Cluster, record: &Record) -> anyhow::Resul
             })
         }
         kind => {
-            let resource = match kind {
-                "Deployment" => Resource::DEPLOYMENT,
-                "ReplicaSet" => Resource::REPLICA_SET,
-                "StatefulSet" => Resource::STATEFUL_SET,
-                _ => bail!("{}: pods of this kind are not known here", record.shown()),
+            let Some(resource) = Resource::of_controller(kind) else {
+                bail!("{}: pods of this kind are not known here", record.shown());
             };
             selection.labels = selector_of(cluster, resource, namespace, &workload.name).await?;
             Box::new(|pod: &Pod| pod.metadata.controller().is_some())

@@ -155,16 +155,12 @@ fn lists(kind: &str) -> Vec<(Resource, String)> {
     let all = |resource| vec![(resource, String::new())];
     match kind {
         "Pod" => vec![(Resource::POD, of_no_other())],
-        "Job" => all(Resource::JOB),
-        "Deployment" => all(Resource::DEPLOYMENT),
-        "ReplicaSet" => all(Resource::REPLICA_SET),
-        "StatefulSet" => all(Resource::STATEFUL_SET),
         GROUP => {
             let sizes: BTreeSet<&str> = names::GROUP_LABELS.iter().map(|(_, size)| *size).collect();
             sizes.into_iter().map(|size| (Resource::POD, size.to_owned())).collect()
         }
         POD_GROUP => all(Resource::POD),
-        _ => Vec::new(),
+        _ => Resource::of_controller(kind).map(all).unwrap_or_default(),
     }
 }
 

@@ -368,7 +368,10 @@ impl Run {
         match storage::refusal(client).await {
             None => kinds.extend(storage::KINDS),
             Some(why) => {
-                tracing::warn!(why, "claims and volumes may not be read: pods that mount them wait");
+                tracing::warn!(
+                    why,
+                    "claims and volumes may not be read: pods that mount them wait"
+                );
                 // This fails only if the core has ended, and its task reports that.
                 let _ = batches.send(vec![storage::hidden(&why)]).await;
             }

@@ -368,13 +368,13 @@ fn objects(body: &Bytes) -> Result<Vec<(Value, Deed)>, Refused> {
     }
     let with_deed = |document: Value| {
         let of = |path: &str| document.pointer(path).and_then(Value::as_str);
-        let kind = KINDS.iter().find(|(kind, ..)| of("/kind") == Some(kind));
-        let Some((_, group, resource)) = kind else {
-            let known = KINDS.map(|(kind, ..)| kind).join(", ");
+        let kind = KINDS.into_iter().find(|kind| of("/kind") == Some(kind.as_str()));
+        let Some(served) = kind.and_then(|kind| kind.facts().served) else {
+            let known = KINDS.map(WorkloadKind::as_str).join(", ");
             return Err(bad(format!("{}: is not of kind {known}", submission::name_of(&document))));
         };
         let version = of("/apiVersion").unwrap_or_default();
-        if version.rsplit_once('/').map_or("", |(group, _)| group) != *group {
+        if version.rsplit_once('/').map_or("", |(group, _)| group) != served.group() {
             return Err(bad(format!(
                 "{}: apiVersion {version:?} is of another group",
                 submission::name_of(&document)
@@ -387,7 +387,11 @@ fn objects(body: &Bytes) -> Result<Vec<(Value, Deed)>, Refused> {
                 submission::name_of(&document)
             )));
         };
-        let deed = Deed::Create { group, resource, namespace: namespace.to_owned() };
+        let deed = Deed::Create {
+            group: served.group(),
+            resource: served.plural,
+            namespace: namespace.to_owned(),
+        };
         Ok((document, deed))
     };
     documents.into_iter().map(with_deed).collect()

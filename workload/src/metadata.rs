@@ -113,11 +113,5 @@ fn required<'a>(
 /// `apps/v1beta1` is long gone, but a reference may still name it.
 pub fn owner_kind(api_version: &str, kind: &str) -> OwnerKind {
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    match (group, kind) {
-        ("batch", "Job") => OwnerKind::Job,
-        ("apps", "ReplicaSet") => OwnerKind::ReplicaSet,
-        ("apps", "Deployment") => OwnerKind::Deployment,
-        ("apps", "StatefulSet") => OwnerKind::StatefulSet,
-        _ => OwnerKind::Other(kind.into()),
-    }
+    OwnerKind::of_object(group, kind)
 }

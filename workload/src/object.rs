@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use fluxqueue_api::WorkloadKind;
+
 use crate::ids::Uid;
 
 /// Namespace and name of an object.
@@ -70,7 +72,46 @@ impl fmt::Display for ObjectRef {
     }
 }
 
+impl Owner {
+    /// Makes the reference to an object of a kind that is read.
+    pub fn of(kind: OwnerKind, object: &ObjectRef) -> Self {
+        let api_version = kind.workload().and_then(WorkloadKind::api_version).unwrap_or_default();
+        Owner {
+            kind,
+            name: Arc::clone(&object.key.name),
+            uid: object.uid.clone(),
+            api_version: api_version.into(),
+        }
+    }
+}
+
 impl OwnerKind {
+    /// The kinds that are read.
+    const READ: [OwnerKind; 4] =
+        [OwnerKind::Job, OwnerKind::ReplicaSet, OwnerKind::Deployment, OwnerKind::StatefulSet];
+
+    /// Returns the kind of an object, by its API group and the name of its kind.
+    pub fn of_object(group: &str, kind: &str) -> Self {
+        let known = WorkloadKind::of_controller(group, kind);
+        let read = Self::READ.into_iter().find(|read| known.is_some() && read.workload() == known);
+        read.unwrap_or_else(|| OwnerKind::Other(kind.into()))
+    }
+
+    /// Returns the kind of workload that objects of this kind are, if they are read.
+    pub fn workload(&self) -> Option<WorkloadKind> {
+        self.workload_or_name().ok()
+    }
+
+    fn workload_or_name(&self) -> Result<WorkloadKind, &str> {
+        match self {
+            OwnerKind::Job => Ok(WorkloadKind::Job),
+            OwnerKind::ReplicaSet => Ok(WorkloadKind::ReplicaSet),
+            OwnerKind::Deployment => Ok(WorkloadKind::Deployment),
+            OwnerKind::StatefulSet => Ok(WorkloadKind::StatefulSet),
+            OwnerKind::Other(name) => Err(name),
+        }
+    }
+
     /// True if the pods of such an object end by themselves: they start together, and a pod that
     /// has succeeded is not made again.
     pub fn runs_to_completion(&self) -> bool {
@@ -89,12 +130,38 @@ impl OwnerKind {
 
     /// Returns the Kubernetes kind.
     pub fn as_str(&self) -> &str {
-        match self {
-            OwnerKind::Job => "Job",
-            OwnerKind::ReplicaSet => "ReplicaSet",
-            OwnerKind::Deployment => "Deployment",
-            OwnerKind::StatefulSet => "StatefulSet",
-            OwnerKind::Other(kind) => kind,
+        match self.workload_or_name() {
+            Ok(kind) => kind.as_str(),
+            Err(name) => name,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_objects_that_make_pods_is_read() {
+        for kind in WorkloadKind::CONTROLLERS {
+            let served = kind.facts().served.expect("its objects are served");
+            let owner = OwnerKind::of_object(served.group(), kind.as_str());
+            assert_eq!((owner.workload(), owner.as_str()), (Some(kind), kind.as_str()));
+            assert!(owner.is_read());
+        }
+        for (group, kind) in [("scheduling.k8s.io", "PodGroup"), ("example.org", "Job")] {
+            let owner = OwnerKind::of_object(group, kind);
+            assert_eq!((owner.workload(), owner.as_str()), (None, kind));
+        }
+    }
+
+    #[test]
+    fn a_reference_names_the_version_of_its_kind() {
+        let object = ObjectRef { key: ObjectKey::new("ns", "a"), uid: "u".into() };
+        for (kind, api_version) in
+            [(OwnerKind::Job, "batch/v1"), (OwnerKind::ReplicaSet, "apps/v1")]
+        {
+            assert_eq!(&*Owner::of(kind, &object).api_version, api_version);
         }
     }
 }

@@ -97,12 +97,7 @@ impl Suspension {
         // A stand-in belongs to the Job, whatever its labels are: other pods of a group may never
         // come without it.
         sample.group = None;
-        sample.owner = Some(Owner {
-            kind: OwnerKind::Job,
-            name: Arc::clone(&id.key.name),
-            uid: id.uid.clone(),
-            api_version: "batch/v1".into(),
-        });
+        sample.owner = Some(Owner::of(OwnerKind::Job, id));
         // The Job's time begins with its pods, and ends them.
         let deadline = spec.active_deadline_seconds.and_then(|seconds| u64::try_from(seconds).ok());
         sample.lifetime = match (sample.lifetime, deadline) {

@@ -118,22 +118,11 @@ pub(crate) fn of_maker(
 ) -> Option<Belonging> {
     Some(Belonging {
         identity: Identity::Controller(Arc::clone(namespace), uid.clone()),
-        kind: workload_kind(kind)?,
+        kind: kind.workload()?,
         style: if kind.runs_to_completion() { Style::Gang } else { Style::Elastic },
         name: Arc::clone(name),
         uid: uid.clone(),
     })
-}
-
-/// Returns the kind of workload for objects of this kind.
-pub(crate) fn workload_kind(kind: &OwnerKind) -> Option<WorkloadKind> {
-    match kind {
-        OwnerKind::Job => Some(WorkloadKind::Job),
-        OwnerKind::Deployment => Some(WorkloadKind::Deployment),
-        OwnerKind::ReplicaSet => Some(WorkloadKind::ReplicaSet),
-        OwnerKind::StatefulSet => Some(WorkloadKind::StatefulSet),
-        OwnerKind::Other(_) => None,
-    }
 }
 
 /// Returns the owners of a job's FluxJob, which is deleted when all of them are gone. Bare pods
@@ -156,7 +145,7 @@ pub(crate) fn owners(
     }
     let Some(owner) = &pod.owner else { return Vec::new() };
     let made_by = controllers.maker(pod);
-    if matches!(made_by, MadeBy::Nothing) && workload_kind(&owner.kind).is_some() {
+    if matches!(made_by, MadeBy::Nothing) && owner.kind.is_read() {
         // Kubernetes would delete the FluxJob because of a reference to an object that does not
         // exist.
         return Vec::new();

@@ -8,7 +8,7 @@ use fluxqueue_api::placement::compress;
 use fluxqueue_api::{
     BlockedBy, ConditionType, DegradedReason, EstimatedStart, FinishedReason, FluxJob, FluxJobSpec,
     FluxJobStatus, JobState, LostPods, ObservedWorkload, Overrides, PlacementRange, PodSet,
-    Reservation, ScheduledReason, WorkloadKind, WorkloadRef, hostlist, names, text,
+    Reservation, ScheduledReason, WorkloadRef, hostlist, names, text,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     Condition, MicroTime, ObjectMeta, Time as MetaTime,
@@ -77,7 +77,7 @@ impl Snapshot<'_> {
             _ => &job.workload.uid,
         };
         let workload_ref = WorkloadRef {
-            api_version: api_version(job.workload.kind).map(str::to_owned),
+            api_version: job.workload.kind.api_version().map(str::to_owned),
             kind: job.workload.kind,
             name: job.workload.name.to_string(),
             uid: uid.to_string(),
@@ -432,18 +432,6 @@ fn pod_set_name(at: usize) -> String {
 /// Returns the place of a pod set among the job's, by its name.
 pub(crate) fn pod_set_at(name: &str) -> usize {
     name.rsplit('-').next().and_then(|number| number.parse().ok()).unwrap_or(0)
-}
-
-fn api_version(kind: WorkloadKind) -> Option<&'static str> {
-    match kind {
-        WorkloadKind::Pod => Some("v1"),
-        WorkloadKind::Job => Some("batch/v1"),
-        WorkloadKind::Deployment | WorkloadKind::ReplicaSet | WorkloadKind::StatefulSet => {
-            Some("apps/v1")
-        }
-        WorkloadKind::PodGroup => Some("scheduling.k8s.io/v1beta1"),
-        WorkloadKind::Group => None,
-    }
 }
 
 fn number(count: usize) -> i32 {

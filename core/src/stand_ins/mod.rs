@@ -202,9 +202,8 @@ impl StandIns<'_> {
         let made_by = self.jobs.controllers.of_job(&job.workload.identity).cloned();
         let suspended = made_by.filter(|made_by| made_by.suspension.is_some());
         let is_gone = suspended.is_none();
-        let suspended = suspended.filter(|made_by| {
-            self.queues.suspends_jobs(&made_by.id.key.namespace) == Some(true)
-        });
+        let suspended = suspended
+            .filter(|made_by| self.queues.suspends_jobs(&made_by.id.key.namespace) == Some(true));
         if !job.suspended.has_stand_ins() {
             if let Some(made_by) = suspended {
                 // Pods of the Job may have existed before, and have made stand-ins unnecessary.

@@ -85,6 +85,7 @@ impl Core {
         let uid = &pod.id.uid;
         let is_alone = self.settings.scheduler_names.contains(&pod.scheduler)
             && pod.group.is_none()
+            && pod.scheduling_group.is_none()
             && pod.owner.as_ref().is_none_or(|owner| !owner.kind.is_read());
         let is_ready = pod.phase == Phase::Pending
             && !pod.deleting

@@ -128,9 +128,9 @@ limits! {
     /// occupancy in the schedule), so these are 4 GiB.
     VERTICES_MAX = (4 << 30) / 256, "vertices";
 
-    /// The tables of pools, by an estimate: each type of pools has a cell of some 128 bytes for each
-    /// node, also where few nodes have such a pool. 131,072 nodes may have 250 types, 16,384 nodes
-    /// 2,000.
+    /// The tables of pools, by an estimate: each type of pools has a cell of some 128 bytes for
+    /// each node, also where few nodes have such a pool. 131,072 nodes may have 250 types, 16,384
+    /// nodes 2,000.
     POOL_BYTES_MAX = 4 << 30, "bytes of tables of pools";
 
     /// A charge: each of its types takes some 64 bytes while it is read.

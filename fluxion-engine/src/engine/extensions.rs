@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::Engine;
 use super::elastic::compact;
+use crate::book::Book;
 use crate::book::job::no_job;
 use crate::graph::TypeId;
 use crate::limits::{CHARGE_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX};
@@ -57,9 +58,9 @@ impl Engine {
         with.sort_unstable();
         self.graph().types().check_room_for(with.iter().map(|(kind, _)| &**kind))?;
         let wanted = with.iter().filter(|(_, amount)| *amount > 0).map(|(kind, _)| &**kind);
-        let more = self.graph().size_with_types(wanted);
+        let more = self.graph().pools.size_with_types(self.graph().types(), wanted);
         self.graph().pools.check_room(more, format_args!("charge of job {id}: with"))?;
-        self.check_filters(with.len())?;
+        check_filters(&self.book, with.len())?;
         for (kind, amount) in with.iter().filter(|(_, amount)| *amount > 0) {
             let kind = match self.graph().types().get(kind) {
                 Some(known) => known,
@@ -100,16 +101,8 @@ impl Engine {
         if kind.is_empty() || !self.graph().is_pool_type(kind) {
             return Err(Error::invalid(format!("type {kind:?}: is no pool type of this graph")));
         }
-        self.check_filters(1)?;
+        check_filters(&self.book, 1)?;
         self.book.resize(rank, kind, size)
-    }
-
-    /// Refuses this many new types where pruning filters could not count them.
-    fn check_filters(&self, kinds: usize) -> Result<(), Error> {
-        // A node without pools becomes a vertex that holds others.
-        let node = std::iter::once(Some(TypeId::NODE));
-        let kinds = self.graph().types().len() + kinds;
-        self.book.schedule().filters.check_room(kinds, node, "type")
     }
 
     /// Puts ranks (an idset; unknown ones are passed over) into a part of a level, and out of the
@@ -144,4 +137,12 @@ impl Engine {
         compact(self);
         Ok(())
     }
+}
+
+/// Refuses this many new types where pruning filters could not count them.
+fn check_filters(book: &Book, kinds: usize) -> Result<(), Error> {
+    // A node without pools becomes a vertex that holds others.
+    let node = std::iter::once(Some(TypeId::NODE));
+    let kinds = book.graph().types().len() + kinds;
+    book.schedule().filters.check_room(kinds, node, "type")
 }

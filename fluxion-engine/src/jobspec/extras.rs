@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Display;
 
-use super::read::{
+use super::fields::{
     Fields, bool_of, get, hold as read_hold, list, map, name, only, path, require, scalar,
 };
 use super::{Cap, Extras, Hold, Jobspec, LevelRule, SlotExtras, Within};
@@ -72,7 +72,7 @@ pub(super) fn read(value: &Value<'_>, into: &mut Jobspec) -> Result<(), Error> {
     Ok(())
 }
 
-/// Counts what is looked up in the slots of a request, one by one.
+/// Counts the rules and labels that are looked up in the slots of a request, one by one.
 fn check_parts(extras: &Extras) -> Result<(), Error> {
     let labels = extras.max_per_node.iter().map(|cap| cap.labels.len());
     let of_rules = extras.levels.iter().map(|rule| rule.labels.as_ref().map_or(0, Vec::len));

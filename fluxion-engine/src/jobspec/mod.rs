@@ -7,6 +7,7 @@
 
 mod count;
 mod extras;
+mod fields;
 mod read;
 mod spec;
 

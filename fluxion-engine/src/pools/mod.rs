@@ -31,6 +31,8 @@ mod timeline;
 
 use std::borrow::Cow;
 use std::cell::Ref;
+use std::collections::HashSet;
+use std::fmt::Display;
 use std::sync::Arc;
 
 pub(crate) use by_node::ByNode;
@@ -52,13 +54,15 @@ use levels::Levels;
 use outlook::Outlook;
 use timeline::{Timeline, Timelines};
 
+use crate::Error;
 use crate::admitted::Admitted;
 use crate::bits::Bits;
 use crate::effort::Effort;
+use crate::limits::POOL_BYTES_MAX;
 use crate::policy::ByFill;
 use crate::sound::contradiction;
 use crate::time::{End, When};
-use crate::vertex::{TypeId, VertexId};
+use crate::vertex::{TypeId, Types, VertexId};
 
 /// The pools of all nodes: the claims by node, and indexes over them, which are brought up to date
 /// when they are read.
@@ -344,6 +348,37 @@ impl Pools {
         self.by_node.clear();
         self.timelines.forget_all();
         self.forget_indexes();
+    }
+
+    /// Refuses tables that are larger by this than they are. `place`: what asks for it.
+    pub(crate) fn check_room(&self, more: Size, place: impl Display) -> Result<(), Error> {
+        if more == Size::default() {
+            return Ok(());
+        }
+        let own =
+            Size { rows: self.len(), columns: self.by_node.columns().len(), ..Size::default() };
+        POOL_BYTES_MAX.check((own + self.levels.size() + more).bytes(), place)
+    }
+
+    /// By how much the tables grow with pools, or claims, of these types.
+    pub(crate) fn size_with_types<'a>(
+        &self,
+        types: &Types,
+        kinds: impl IntoIterator<Item = &'a str>,
+    ) -> Size {
+        let has_column =
+            |kind: &str| types.get(kind).is_some_and(|kind| self.column_of(kind).is_some());
+        let new: HashSet<&str> = kinds.into_iter().filter(|kind| !has_column(kind)).collect();
+        Size { columns: new.len(), ..Size::default() }
+    }
+
+    /// By how much the tables grow with a part of a level.
+    pub(crate) fn size_with_part(&self, level: &str, part: &str) -> Size {
+        match self.levels.find(level) {
+            Some(at) if self.levels.get(at).part(part).is_some() => Size::default(),
+            Some(_) => Size::of_part(part),
+            None => Size { levels: 1, ..Size::of_part(part) },
+        }
     }
 }
 

@@ -1,12 +1,7 @@
 //! The memory that the tables of pools take, estimated before they are made: a column has a cell
 //! for each node, also where a single node has such a pool.
 
-use std::fmt::Display;
 use std::ops::Add;
-
-use super::Pools;
-use crate::Error;
-use crate::limits::POOL_BYTES_MAX;
 
 /// Bytes of a type on a node: 56 in its column, and 8 in the sums by parts and in each step of a
 /// timeline, of which a node with jobs has some.
@@ -37,7 +32,7 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    fn bytes(self) -> usize {
+    pub(super) fn bytes(self) -> usize {
         let product = |one: usize, other: usize| one.saturating_mul(other);
         let cell =
             product(self.columns, CELL_BYTES).saturating_add(product(self.levels, PLACE_BYTES));
@@ -68,30 +63,10 @@ impl Add for Size {
     }
 }
 
-impl Pools {
-    /// Refuses tables that are larger by this than they are. `place`: what asks for it.
-    pub(crate) fn check_room(&self, more: Size, place: impl Display) -> Result<(), Error> {
-        if more == Size::default() {
-            return Ok(());
-        }
-        let own =
-            Size { rows: self.len(), columns: self.by_node.columns().len(), ..Size::default() };
-        POOL_BYTES_MAX.check((own + self.levels.size() + more).bytes(), place)
-    }
-
-    /// By how much the tables grow with a part of a level.
-    pub(crate) fn size_with_part(&self, level: &str, part: &str) -> Size {
-        match self.levels.find(level) {
-            Some(at) if self.levels.get(at).part(part).is_some() => Size::default(),
-            Some(_) => Size::of_part(part),
-            None => Size { levels: 1, ..Size::of_part(part) },
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::POOL_BYTES_MAX;
     use crate::limits::tests::with_lower;
     use crate::{Engine, Error};
 
@@ -184,7 +159,7 @@ mod tests {
             format!(r#"{{"label":"a","rank":0,"count":1,"with":{{{with}}},"end":"never"}}"#)
         };
         let (before, kinds) = (bytes(&engine), engine.graph().types().len());
-        // What a type takes on each node, and in each part.
+        // A type takes this much on all nodes and in all parts.
         let column = NODES * (CELL_BYTES + SUM_BYTES);
         with_lower(POOL_BYTES_MAX, before + 3 * column, || {
             says(engine.charge(7, &charge(0..4)), "charge of job 7: ");

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::value::{Content, Keys, Value};
+use super::value::{Content, SeenKeys, Value};
 use crate::Error;
 
 pub(super) fn read(text: &str) -> Result<Value<'_>, Error> {
@@ -67,7 +67,7 @@ impl<'de> Visitor<'de> for Values {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value<'de>, A::Error> {
-        let (mut map, mut keys) = (Vec::new(), Keys::default());
+        let (mut map, mut keys) = (Vec::new(), SeenKeys::default());
         while let Some(Name(key)) = fields.next_key()? {
             if !keys.add(&key, &map) {
                 return Err(A::Error::custom(format_args!("{key:?} is there twice")));

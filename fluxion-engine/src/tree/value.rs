@@ -40,9 +40,9 @@ const KEYS_FEW: usize = 16;
 /// The keys of a mapping in the making, for the question whether a key is there. Mappings of a
 /// jobspec have a handful; those of an environment have thousands.
 #[derive(Debug, Default)]
-pub(super) struct Keys<'a>(HashSet<Cow<'a, str>>);
+pub(super) struct SeenKeys<'a>(HashSet<Cow<'a, str>>);
 
-impl<'a> Keys<'a> {
+impl<'a> SeenKeys<'a> {
     /// Adds a key to those of `fields`. False if it is there already.
     #[expect(clippy::ptr_arg, reason = "a key that is borrowed from the text stays so")]
     pub(super) fn add(&mut self, key: &Cow<'a, str>, fields: &[(Cow<'a, str>, Value<'a>)]) -> bool {

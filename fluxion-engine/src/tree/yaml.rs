@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 
-use super::value::{Content, Keys, Value};
+use super::value::{Content, SeenKeys, Value};
 use crate::Error;
 use crate::limits::{TREE_BYTES_MAX, TREE_DEPTH_MAX, TREE_VALUES_MAX};
 
@@ -44,12 +44,12 @@ struct Growing<'a> {
 /// A value with an anchor.
 struct Anchored<'a> {
     value: Value<'a>,
-    extent: Extent,
+    extent: Measure,
 }
 
 /// How large a value is.
 #[derive(Clone, Copy)]
-struct Extent {
+struct Measure {
     /// How many lists and mappings lie in each other in it.
     depth: usize,
     /// How many values it holds, itself included.
@@ -72,7 +72,7 @@ struct Open<'a> {
 
 enum Items<'a> {
     List(Vec<Value<'a>>),
-    Map { fields: Vec<(Cow<'a, str>, Value<'a>)>, key: Option<Cow<'a, str>>, keys: Keys<'a> },
+    Map { fields: Vec<(Cow<'a, str>, Value<'a>)>, key: Option<Cow<'a, str>>, keys: SeenKeys<'a> },
 }
 
 impl<'a> Growing<'a> {
@@ -88,13 +88,13 @@ impl<'a> Growing<'a> {
                 } else {
                     Content::Text { text, quoted: style != ScalarStyle::Plain }
                 };
-                self.put(Value { line, content }, anchor, Extent { depth: 0, values: 1, bytes })
+                self.put(Value { line, content }, anchor, Measure { depth: 0, values: 1, bytes })
             }
             Event::SequenceStart(_, anchor, _) => self.begin(line, anchor, Items::List(Vec::new())),
             Event::MappingStart(_, anchor, _) => self.begin(
                 line,
                 anchor,
-                Items::Map { fields: Vec::new(), key: None, keys: Keys::default() },
+                Items::Map { fields: Vec::new(), key: None, keys: SeenKeys::default() },
             ),
             Event::SequenceEnd | Event::MappingEnd => {
                 let open = self.open.pop();
@@ -104,7 +104,7 @@ impl<'a> Growing<'a> {
                     Items::List(items) => Content::List(items),
                     Items::Map { fields, .. } => Content::Map(fields),
                 };
-                let extent = Extent {
+                let extent = Measure {
                     depth: open.inside + 1,
                     values: self.values - open.values + 1,
                     bytes: self.bytes - open.bytes,
@@ -158,7 +158,7 @@ impl<'a> Growing<'a> {
     }
 
     /// Puts a whole value where it belongs.
-    fn put(&mut self, value: Value<'a>, anchor: usize, extent: Extent) -> Result<(), Error> {
+    fn put(&mut self, value: Value<'a>, anchor: usize, extent: Measure) -> Result<(), Error> {
         self.count(1, value.line)?;
         if anchor != 0 {
             self.count(extent.values, value.line)?;
@@ -228,7 +228,7 @@ mod tests {
             let error = Value::read(&braces).unwrap_err();
             assert!(error.text.contains("TREE_BYTES_MAX"), "{error}");
         }
-        // Keys count as well, and what holds aliases.
+        // SeenKeys count as well, and what holds aliases.
         let key = format!("a: &a {{{}: 1}}\nb: &b [*a, *a]\nc: [*b, *b]\n", "k".repeat(100));
         with_lower(TREE_BYTES_MAX, 1_013, || assert!(read(&key).is_ok()));
         with_lower(TREE_BYTES_MAX, 1_012, || assert!(read(&key).is_err()));

@@ -1,6 +1,6 @@
 //! From the parts of a graph to the graph.
 
-use super::{Graph, Parts, Wholes, rows, units_of};
+use super::{Graph, Parts, Wholes, rows, texts, units_of};
 use crate::Error;
 use crate::graph::changes::Changes;
 use crate::graph::ranks::Ranks;
@@ -27,7 +27,7 @@ impl Graph {
             pools: Pools::default(),
             changes,
         };
-        graph.count_texts()?;
+        texts::count(&mut graph)?;
         rows::fill(&mut graph)?;
         let whole = graph.vertices().filter(|vertex| !graph.is_pool(*vertex));
         graph.wholes.units =

@@ -5,7 +5,7 @@
 //! order stays, and with it every answer that follows from it: only numbers change, so none may
 //! have been kept.
 
-use super::Graph;
+use super::{Graph, texts};
 use crate::vertex::VertexId;
 
 /// Fewer vertices that are gone are not worth it.
@@ -30,7 +30,7 @@ impl Graph {
         self.ranks.renumber(to);
         self.pools.renumber(to);
         self.root = to(self.root);
-        self.text_bytes = self.vertices().map(|vertex| self.text_bytes_of(vertex)).sum();
+        self.text_bytes = self.vertices().map(|vertex| texts::bytes_of(self, vertex)).sum();
         self.changes.of_numbers();
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::{Graph, rows, units_of};
+use super::{Graph, rows, texts, units_of};
 use crate::graph::arena::NewVertex;
 use crate::graph::spanning::{self, Role};
 use crate::limits::{LEVELS_MAX, UNITS_MAX, VERTICES_MAX};
@@ -209,7 +209,7 @@ impl Graph {
             }
             let parent = parent.map(|parent| addition.placed[&parent]);
             let id = insert(self, &addition.nodes[at], parent)?;
-            self.text_bytes += self.text_bytes_of(id);
+            self.text_bytes += texts::bytes_of(self, id);
             if addition.leads_back[at] {
                 self.arena.lead_back(id);
             }
@@ -301,7 +301,7 @@ fn growth_of_pools(graph: &Graph, addition: &Addition<'_>) -> Size {
     let is_new = |at: &usize| !placed.contains_key(at);
     let pools = edges.iter().filter(|(above, at)| is_new(at) && is_ranked(*above));
     let kinds = pools.map(|(_, at)| &*nodes[*at].kind).filter(|kind| graph.is_pool_type(kind));
-    let mut size = graph.size_with_types(kinds);
+    let mut size = graph.pools.size_with_types(&graph.types, kinds);
     // The vertices above new nodes are parts.
     let above: HashMap<usize, usize> = edges.iter().map(|(above, at)| (*at, *above)).collect();
     let (mut seen, mut parts) = (HashSet::new(), HashSet::new());

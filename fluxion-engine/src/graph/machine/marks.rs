@@ -1,6 +1,6 @@
 //! Marks and properties of vertices.
 
-use super::{Graph, rows};
+use super::{Graph, rows, texts};
 use crate::vertex::VertexId;
 
 impl Graph {
@@ -15,13 +15,13 @@ impl Graph {
         self.changes.of_properties();
         self.pools.admitted.forget();
         self.pools.gains.note_all();
-        self.text_bytes = self.text_bytes.saturating_sub(self.text_bytes_of(vertex));
+        self.text_bytes = self.text_bytes.saturating_sub(texts::bytes_of(self, vertex));
         let mut all = self.properties(vertex).clone();
         all.push((name.into(), value.into()));
         let set = self.names.properties(all.iter().map(|(name, value)| (&**name, &**value)));
         self.arena.set_properties(vertex, set);
         self.names.drop_unused_sets(&mut self.arena);
-        self.text_bytes = self.text_bytes.saturating_add(self.text_bytes_of(vertex));
+        self.text_bytes = self.text_bytes.saturating_add(texts::bytes_of(self, vertex));
     }
 
     /// Marks a vertex up or down.

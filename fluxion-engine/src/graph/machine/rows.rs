@@ -1,8 +1,6 @@
 //! The pools of the graph: rows for its nodes, columns for types ([`Pools`](crate::pools::Pools)).
 
-use std::collections::HashSet;
-
-use super::Graph;
+use super::{Graph, texts};
 use crate::Error;
 use crate::graph::arena::NewVertex;
 use crate::limits::{VERTICES_MAX, beginning};
@@ -26,7 +24,7 @@ impl Graph {
             )));
         }
         let place = format_args!("type {:?}", beginning(kind));
-        self.pools.check_room(self.size_with_types([kind]), place)?;
+        self.pools.check_room(self.pools.size_with_types(&self.types, [kind]), place)?;
         if pools.is_empty() && size > 0 {
             VERTICES_MAX.check(self.len() + 1, place)?;
             // Its path, its name, its basename and its type.
@@ -40,7 +38,7 @@ impl Graph {
             self.changes.of_vertices();
             self.arena.make_pool(id);
             self.arena.link(node, id);
-            self.text_bytes += self.text_bytes_of(id);
+            self.text_bytes += texts::bytes_of(self, id);
         } else {
             self.changes.of_vertices();
             // Several pools of a type on one node count as one; the first then stands for all of
@@ -54,15 +52,6 @@ impl Graph {
         let is_up = pools.first().is_none_or(|first| self.is_marked_up(*first));
         self.pools.set_size(row, type_id, size, if is_up { size } else { 0 });
         Ok(before)
-    }
-
-    /// By how much the tables of pools grow with pools, or claims, of these types.
-    pub(crate) fn size_with_types<'a>(&self, kinds: impl IntoIterator<Item = &'a str>) -> Size {
-        let has_column = |kind: &str| {
-            self.types.get(kind).is_some_and(|kind| self.pools.column_of(kind).is_some())
-        };
-        let new: HashSet<&str> = kinds.into_iter().filter(|kind| !has_column(kind)).collect();
-        Size { columns: new.len(), ..Size::default() }
     }
 
     /// The row of a rank, or that there is none.
@@ -171,7 +160,8 @@ pub(super) fn enter_pool(graph: &mut Graph, vertex: VertexId) -> Result<(), Erro
             graph.path(vertex)
         ))),
         Some(row) => {
-            check_room(graph, vertex, graph.size_with_types([graph.kind_name(vertex)]))?;
+            let name = graph.kind_name(vertex);
+            check_room(graph, vertex, graph.pools.size_with_types(&graph.types, [name]))?;
             graph.arena.make_pool(vertex);
             let (units, usable) = (graph.size(vertex), usable_size(graph, vertex));
             change_size(

@@ -13,64 +13,64 @@ impl Graph {
     pub(crate) fn check_texts(&self, more: usize, place: impl Display) -> Result<(), Error> {
         TEXT_BYTES_MAX.check(self.text_bytes.saturating_add(more), place)
     }
+}
 
-    /// Counts the texts of all vertices of a graph that was just made.
-    pub(super) fn count_texts(&mut self) -> Result<(), Error> {
-        if let Some(name) = self.names.too_long() {
-            return Err(NAME_BYTES_MAX.exceeded(format_args!("graph: name {:?}", beginning(name))));
-        }
-        // Bytes of paths, as far as they are known. No path is empty.
-        let mut paths = vec![0_usize; self.len()];
-        let mut way = Vec::new();
-        for vertex in self.vertices() {
-            let mut next = Some(vertex);
-            let above = loop {
-                match next {
-                    Some(at) if paths[at.index()] == 0 => way.push(at),
-                    known => break known.map_or(0, |at| paths[at.index()]),
-                }
-                next = next.and_then(|at| self.parent(at));
-            };
-            let mut above = above;
-            while let Some(at) = way.pop() {
-                let own = above + 1 + self.names.name_bytes(&self.arena, at);
-                above = self.names.odd_path_bytes(at).unwrap_or(own);
-                paths[at.index()] = above;
-            }
-            let path = paths[vertex.index()];
-            if !PATH_BYTES_MAX.allows(path) {
-                let name = self.name(vertex);
-                return Err(PATH_BYTES_MAX.exceeded(format_args!("graph: path of vertex {name}")));
-            }
-            self.text_bytes = self.text_bytes.saturating_add(path + self.bytes_beside_path(vertex));
-        }
-        self.check_texts(0, "graph")
+/// Counts the texts of all vertices of a graph that was just made.
+pub(super) fn count(graph: &mut Graph) -> Result<(), Error> {
+    if let Some(name) = graph.names.too_long() {
+        return Err(NAME_BYTES_MAX.exceeded(format_args!("graph: name {:?}", beginning(name))));
     }
+    // Bytes of paths, as far as they are known. No path is empty.
+    let mut paths = vec![0_usize; graph.len()];
+    let mut way = Vec::new();
+    for vertex in graph.vertices() {
+        let mut next = Some(vertex);
+        let above = loop {
+            match next {
+                Some(at) if paths[at.index()] == 0 => way.push(at),
+                known => break known.map_or(0, |at| paths[at.index()]),
+            }
+            next = next.and_then(|at| graph.parent(at));
+        };
+        let mut above = above;
+        while let Some(at) = way.pop() {
+            let own = above + 1 + graph.names.name_bytes(&graph.arena, at);
+            above = graph.names.odd_path_bytes(at).unwrap_or(own);
+            paths[at.index()] = above;
+        }
+        let path = paths[vertex.index()];
+        if !PATH_BYTES_MAX.allows(path) {
+            let name = graph.name(vertex);
+            return Err(PATH_BYTES_MAX.exceeded(format_args!("graph: path of vertex {name}")));
+        }
+        graph.text_bytes = graph.text_bytes.saturating_add(path + bytes_beside_path(graph, vertex));
+    }
+    graph.check_texts(0, "graph")
+}
 
-    /// Bytes of the texts of a vertex.
-    pub(super) fn text_bytes_of(&self, vertex: VertexId) -> usize {
-        let mut path = 0;
-        for at in self.way_up(vertex) {
-            if let Some(rest) = self.names.odd_path_bytes(at) {
-                path += rest;
-                break;
-            }
-            path += 1 + self.names.name_bytes(&self.arena, at);
+/// Bytes of the texts of a vertex.
+pub(super) fn bytes_of(graph: &Graph, vertex: VertexId) -> usize {
+    let mut path = 0;
+    for at in graph.way_up(vertex) {
+        if let Some(rest) = graph.names.odd_path_bytes(at) {
+            path += rest;
+            break;
         }
-        path + self.bytes_beside_path(vertex)
+        path += 1 + graph.names.name_bytes(&graph.arena, at);
     }
+    path + bytes_beside_path(graph, vertex)
+}
 
-    fn bytes_beside_path(&self, vertex: VertexId) -> usize {
-        let set = self.arena.properties(vertex);
-        let properties = if set == PropertySet::NONE { 0 } else { self.names.set_bytes(set) };
-        let others = self.other_paths(vertex).iter();
-        self.kind_name(vertex).len()
-            + self.basename(vertex).len()
-            + self.names.name_bytes(&self.arena, vertex)
-            + self.unit(vertex).len()
-            + others.map(|(subsystem, path)| subsystem.len() + path.len()).sum::<usize>()
-            + properties
-    }
+fn bytes_beside_path(graph: &Graph, vertex: VertexId) -> usize {
+    let set = graph.arena.properties(vertex);
+    let properties = if set == PropertySet::NONE { 0 } else { graph.names.set_bytes(set) };
+    let others = graph.other_paths(vertex).iter();
+    graph.kind_name(vertex).len()
+        + graph.basename(vertex).len()
+        + graph.names.name_bytes(&graph.arena, vertex)
+        + graph.unit(vertex).len()
+        + others.map(|(subsystem, path)| subsystem.len() + path.len()).sum::<usize>()
+        + properties
 }
 
 #[cfg(test)]

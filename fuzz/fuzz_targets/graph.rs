@@ -1,6 +1,8 @@
 //! Documents of graphs, in every format that is read. The first byte chooses the format.
 #![no_main]
 
+use std::collections::BTreeSet;
+
 use fluxion_engine::graph::PoolTypes;
 use fluxion_engine::readers::{self, Allowlist, Format};
 use fluxion_engine::{Engine, MatchOp, NOW_MAX, Options};
@@ -13,7 +15,7 @@ fuzz_target!(|data: &[u8]| {
     if !matches!(format, Format::Jgf | Format::JgfShorthand) && !fluxion_fuzz::is_modest(text) {
         return;
     }
-    let pool_types = PoolTypes { names: Vec::new(), all_of_nodes: choice & 4 != 0 };
+    let pool_types = PoolTypes { names: BTreeSet::new(), all_of_nodes: choice & 4 != 0 };
     let Ok(graph) = readers::read(format, text, pool_types, &Allowlist::default()) else { return };
     let paths: Vec<String> = graph.vertices().map(|vertex| graph.path(vertex)).collect();
     let Ok(mut engine) = Engine::with_graph(graph, Options::default()) else { return };

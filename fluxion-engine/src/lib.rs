@@ -22,8 +22,8 @@
 //! | [`readers`] | documents to graphs, one module per format |
 //! | `schedule` | which job holds which vertex and when, as an index over the claims: holds,
 //! planners, pruning filters |
-//! | `matcher` | where slots of pool units fit, without a walk |
-//! | `traverser` | where a request fits: the walk, slots, match policies, the flexible traverser,
+//! | `slot_search` | where slots of pool units fit, without a walk |
+//! | `vertex_search` | where whole vertices fit: the walk, match policies, the flexible traverser,
 //! and an index that spares walks |
 //! | `writer` | grants as text |
 //! | `book` | jobs with their claims, which are the one account of vertices and units; time, and
@@ -43,17 +43,17 @@ mod hostlist;
 mod idset;
 pub mod jobspec;
 mod limits;
-mod matcher;
 mod maxima;
 mod policy;
 pub mod pools;
 pub mod readers;
 mod schedule;
+mod slot_search;
 mod sound;
 mod time;
-mod traverser;
 mod tree;
 mod vertex;
+mod vertex_search;
 mod writer;
 
 pub use book::job::{JobInfo, JobMode};
@@ -69,5 +69,5 @@ pub use engine::update::{UpdateReader, Updated};
 pub use error::{Error, Reason};
 pub use policy::Policy;
 pub use time::{EVENTUALLY, End, NOW_MAX, WINDOW_SECONDS};
-pub use traverser::Traverser;
+pub use vertex_search::Traverser;
 pub use writer::MatchFormat;

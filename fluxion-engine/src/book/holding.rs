@@ -12,8 +12,8 @@ use crate::jobspec::Jobspec;
 use crate::pools::Slots;
 use crate::schedule::{Term, Touch};
 use crate::time::{End, WINDOW_SECONDS};
-use crate::traverser::Selection;
-use crate::traverser::select::Marked;
+use crate::vertex_search::Selection;
+use crate::vertex_search::select::Marked;
 
 impl Book {
     /// Notes how long the match of a job took.

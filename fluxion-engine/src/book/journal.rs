@@ -7,7 +7,7 @@ use super::agendas::Agendas;
 use super::job::{Job, JobInfo};
 use super::jobs::Jobs;
 use crate::schedule::{Drifts, Term, Touch};
-use crate::traverser::weights::Weights;
+use crate::vertex_search::weights::Weights;
 
 /// The state when a trial began, as far as it has changed.
 #[derive(Debug, Clone)]

@@ -26,7 +26,7 @@ use journal::{Stage, Taking, Trial};
 
 use crate::graph::{Graph, VertexId};
 use crate::schedule::{Filters, Schedule};
-use crate::traverser::weights::Weights;
+use crate::vertex_search::weights::Weights;
 use crate::{Error, Reason};
 
 /// The graph, and the jobs on it.

@@ -5,11 +5,11 @@ use super::options::Options;
 use crate::Error;
 use crate::book::Book;
 use crate::jobspec::{Hold, Jobspec};
-use crate::matcher::flat;
 use crate::policy::Policy;
 use crate::pools::Tenancy;
+use crate::slot_search::flat;
 use crate::time::WINDOW_SECONDS;
-use crate::traverser::{Request, Selection, Traverser};
+use crate::vertex_search::{Request, Selection, Traverser};
 
 /// A request, ready to be tried at several moments.
 pub(super) struct Ask<'a> {

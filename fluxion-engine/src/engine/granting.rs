@@ -11,13 +11,13 @@ use crate::book::Book;
 use crate::book::job::{JobInfo, JobMode};
 use crate::graph::{Graph, VertexId};
 use crate::jobspec::Hold;
-use crate::matcher::flat;
 use crate::pools::{Amounts, SlotShape, Slots, Tenancy};
 use crate::schedule::Term;
+use crate::slot_search::flat;
 use crate::time::{End, WINDOW_SECONDS};
-use crate::traverser::request::RequestLevel;
-use crate::traverser::select::{self, Marked, Units};
-use crate::traverser::{Left, Request, Selection};
+use crate::vertex_search::request::RequestLevel;
+use crate::vertex_search::select::{self, Marked, Units};
+use crate::vertex_search::{Left, Request, Selection};
 use crate::writer::{self, About, Emitted, MatchFormat};
 use crate::{Error, Reason};
 

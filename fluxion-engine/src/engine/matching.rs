@@ -6,7 +6,7 @@ use super::defects::defect;
 use super::op::{Grant, MatchOp};
 use crate::jobspec::{Hold, Jobspec};
 use crate::time::{EVENTUALLY, WINDOW_SECONDS};
-use crate::traverser::Left;
+use crate::vertex_search::Left;
 use crate::{Error, Reason};
 
 impl Engine {

@@ -37,7 +37,7 @@ use crate::book::job::JobInfo;
 use crate::graph::{Graph, TypeId};
 use crate::schedule::Filters;
 use crate::time::NOW_MAX;
-use crate::traverser::Left;
+use crate::vertex_search::Left;
 use crate::writer::Writer;
 use crate::{Error, Reason, readers};
 

@@ -10,10 +10,10 @@ use super::sight::Sight;
 use crate::Error;
 use crate::bits::Bits;
 use crate::book::job::{Job, JobMode, no_job};
-use crate::matcher::candidates::{self, Status};
-use crate::matcher::flat::Pick;
-use crate::matcher::flat::has_ranges;
 use crate::pools::{Sought, Tenancy};
+use crate::slot_search::candidates::{self, Status};
+use crate::slot_search::flat::Pick;
+use crate::slot_search::flat::has_ranges;
 use crate::vertex::VertexId;
 
 /// The causes for which a reservation starts later than it was to.

@@ -6,7 +6,7 @@ use crate::graph::PoolTypes;
 use crate::limits::OPTIONS_BYTES_MAX;
 use crate::policy::Policy;
 use crate::readers::{Allowlist, Format};
-use crate::traverser::Traverser;
+use crate::vertex_search::Traverser;
 use crate::writer::MatchFormat;
 use crate::{Error, Reason};
 

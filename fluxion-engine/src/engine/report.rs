@@ -10,10 +10,10 @@ use super::sight::Sight;
 use crate::bits::Bits;
 use crate::graph::Graph;
 use crate::jobspec::Jobspec;
-use crate::matcher::candidates::{self, Status};
-use crate::matcher::flat;
-pub use crate::matcher::flat::levels::{EvenSupply, LevelSupply, TogetherSupply};
 use crate::pools::{Free, Pools};
+use crate::slot_search::candidates::{self, Status};
+use crate::slot_search::flat;
+pub use crate::slot_search::flat::levels::{EvenSupply, LevelSupply, TogetherSupply};
 use crate::time::When;
 use crate::{Error, idset};
 

@@ -7,8 +7,8 @@ use super::ask::{Ask, Form};
 use crate::book::Book;
 use crate::graph::{Graph, TypeId};
 use crate::policy::Policy;
-use crate::traverser::nodes::NodeIndex;
-use crate::traverser::{Left, Traversal, Traverser};
+use crate::vertex_search::nodes::NodeIndex;
+use crate::vertex_search::{Left, Traverser, VertexSearch};
 
 /// The state of walks.
 #[derive(Debug, Clone)]
@@ -79,15 +79,15 @@ impl Searches {
     }
 
     /// A machine, with all that a walk needs to know.
-    pub(super) fn traversal<'a>(
+    pub(super) fn vertex_search<'a>(
         &'a self,
         book: &'a Book,
         policy: Policy,
         traverser: Traverser,
-    ) -> Traversal<'a> {
+    ) -> VertexSearch<'a> {
         let (graph, schedule) = (book.graph(), book.schedule());
         let changes = graph.changes();
-        Traversal {
+        VertexSearch {
             graph,
             schedule,
             weights: book.weights(),

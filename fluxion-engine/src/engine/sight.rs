@@ -7,11 +7,11 @@ use super::searches::Searches;
 use crate::book::Book;
 use crate::graph::Graph;
 use crate::jobspec::Jobspec;
-use crate::matcher::candidates::{self, Status, Usable};
-use crate::matcher::flat::{self, NotSoon, Outcome, Start};
 use crate::policy::Policy;
+use crate::slot_search::candidates::{self, Status, Usable};
+use crate::slot_search::flat::{self, NotSoon, Outcome, Start};
 use crate::time::WINDOW_SECONDS;
-use crate::traverser::{Left, Miss, Reservation, Traversal};
+use crate::vertex_search::{Left, Miss, Reservation, VertexSearch};
 use crate::{Error, Reason};
 
 /// Says that a place was found of which nothing would be had alone.
@@ -42,8 +42,8 @@ impl<'a> Sight<'a> {
         Ask::of(self.book, self.options, spec)
     }
 
-    fn traversal(&self, policy: Policy) -> Traversal<'a> {
-        self.searches.traversal(self.book, policy, self.options.traverser)
+    fn vertex_search(&self, policy: Policy) -> VertexSearch<'a> {
+        self.searches.vertex_search(self.book, policy, self.options.traverser)
     }
 
     /// Whether it fits on the idle machine with all nodes up.
@@ -59,10 +59,11 @@ impl<'a> Sight<'a> {
                 Outcome::GaveUp => Err(self.graph().pools.effort.gave_up()),
             },
             Form::Walk(requests) => {
-                let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
+                let (vertex_search, seconds) =
+                    (self.vertex_search(ask.policy), seconds(ask.spec.hold));
                 let mut last = Error::unsatisfiable();
                 for request in requests {
-                    match traversal.satisfiable(request, seconds) {
+                    match vertex_search.satisfiable(request, seconds) {
                         Ok(_) => return Ok(()),
                         Err(miss) => last = self.missed(miss, Reason::Unsatisfiable),
                     }
@@ -102,8 +103,8 @@ impl<'a> Sight<'a> {
         };
         let far = !matches!(op, MatchOp::Allocate | MatchOp::WithoutAllocating);
         let ever = op == MatchOp::AllocateWithSatisfiability;
-        let traversal = self.traversal(ask.policy);
-        if requests.iter().any(|request| traversal.feasible(request, far, ever)) {
+        let vertex_search = self.vertex_search(ask.policy);
+        if requests.iter().any(|request| vertex_search.feasible(request, far, ever)) {
             Ok(())
         } else if ever {
             Err(Error::unsatisfiable())
@@ -122,10 +123,11 @@ impl<'a> Sight<'a> {
                 }
             }
             Form::Walk(requests) => {
-                let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
+                let (vertex_search, seconds) =
+                    (self.vertex_search(ask.policy), seconds(ask.spec.hold));
                 let mut last = Error::busy();
                 for (at, request) in requests.iter().enumerate() {
-                    match traversal.at(request, self.now(), seconds) {
+                    match vertex_search.at(request, self.now(), seconds) {
                         Ok(selection) => return Ok(Found::Walk(selection, at)),
                         Err(miss) => last = self.missed(miss, Reason::Busy),
                     }
@@ -150,10 +152,10 @@ impl<'a> Sight<'a> {
             }
             Form::Walk(requests) => requests,
         };
-        let (traversal, seconds) = (self.traversal(ask.policy), seconds(ask.spec.hold));
+        let (vertex_search, seconds) = (self.vertex_search(ask.policy), seconds(ask.spec.hold));
         let mut last = Error::busy();
         for (which, request) in requests.iter().enumerate() {
-            let miss = match traversal.at(request, self.now(), seconds) {
+            let miss = match vertex_search.at(request, self.now(), seconds) {
                 Ok(selection) => return Ok((Found::Walk(selection, which), self.now())),
                 Err(miss) => miss,
             };
@@ -161,7 +163,7 @@ impl<'a> Sight<'a> {
             if last.reason != Reason::Busy {
                 continue;
             }
-            match traversal.later(request, seconds) {
+            match vertex_search.later(request, seconds) {
                 // As upstream (Q8): not at the very end of its window.
                 Ok(Reservation { at: WINDOW_SECONDS, .. }) => {
                     self.searches.set_left(Left::EndOfWindow);

@@ -17,8 +17,8 @@ use crate::readers::jgf;
 use crate::readers::r::{self, Children, Lite, Resources};
 use crate::schedule::Term;
 use crate::time::{End, WINDOW_SECONDS};
-use crate::traverser::select;
 use crate::tree::without_mark;
+use crate::vertex_search::select;
 use crate::writer::{self, About, Emitted, MatchFormat};
 use crate::{Error, Reason, idset};
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::graph::Graph;
 use crate::idset;
-use crate::matcher::flat::{Pick, SlotRequest, by_count};
+use crate::slot_search::flat::{Pick, SlotRequest, by_count};
 
 /// Slots per rank, shape by shape in the order of the request; within a shape the ranks with most
 /// slots first.

@@ -3,10 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::Error;
-use crate::limits::{HOST_DIGITS_MAX, HOSTS_BYTES_MAX, HOSTS_MAX};
-
-/// An error shows this much of a list, in characters.
-const SHOWN_CHARS: usize = 80;
+use crate::limits::{HOST_DIGITS_MAX, HOSTS_BYTES_MAX, HOSTS_MAX, beginning};
 
 /// The names that the lists of one document may still have.
 #[derive(Debug)]
@@ -39,12 +36,11 @@ impl Budget {
 
 /// All names, in the order in which they are written, as far as the budget of the document goes.
 pub(crate) fn expand_within(text: &str, budget: &mut Budget) -> Result<Vec<String>, Error> {
-    let shown = || text.chars().take(SHOWN_CHARS).collect::<String>();
-    let wrong = || Error::invalid(format!("hostlist {:?}: cannot be read", shown()));
+    let shown = beginning(text);
+    let wrong = || Error::invalid(format!("hostlist {shown:?}: cannot be read"));
     let too_much = || {
         Error::invalid(format!(
-            "hostlist {:?}: more than {HOSTS_MAX}, or {HOSTS_BYTES_MAX}, in one document",
-            shown()
+            "hostlist {shown:?}: more than {HOSTS_MAX}, or {HOSTS_BYTES_MAX}, in one document"
         ))
     };
     let mut hosts = Vec::new();
@@ -55,7 +51,7 @@ pub(crate) fn expand_within(text: &str, budget: &mut Budget) -> Result<Vec<Strin
             let close = rest.find(']').filter(|close| *close > open).ok_or_else(wrong)?;
             let inside = &rest[open + 1..close];
             if Bracket::has_too_long_a_one(inside) {
-                return Err(HOST_DIGITS_MAX.exceeded(format_args!("hostlist {:?}", shown())));
+                return Err(HOST_DIGITS_MAX.exceeded(format_args!("hostlist {shown:?}")));
             }
             let bracket = Bracket::read(inside).ok_or_else(wrong)?;
             let prefix = &rest[..open];

@@ -188,11 +188,6 @@ impl Limit {
         if self.allows(count) { Ok(()) } else { Err(self.exceeded(place)) }
     }
 
-    /// Whether an error tells one of the limits.
-    pub(crate) fn is_told_by(error: &Error) -> bool {
-        error.text.contains("_MAX)")
-    }
-
     /// The error of what asks for more than this.
     pub(crate) fn exceeded(self, place: impl fmt::Display) -> Error {
         Error::invalid(format!("{place}: more than {self}"))

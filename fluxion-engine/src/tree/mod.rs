@@ -13,7 +13,8 @@ pub(crate) use json::Name;
 pub(crate) use value::{Value, wrong};
 
 use crate::Error;
-use crate::limits::{JOBSPEC_BYTES_MAX, Limit};
+use crate::limits::JOBSPEC_BYTES_MAX;
+use yaml::YamlError;
 
 /// A text without the mark of its byte order in front, which editors write and which says nothing
 /// of UTF-8.
@@ -32,12 +33,14 @@ impl<'a> Value<'a> {
                 // A mapping in YAML's braces, perhaps. If it is no YAML either, the first text
                 // tells more, unless the second one tells a limit.
                 Err(json) => {
-                    return yaml::read(text)
-                        .map_err(|yaml| if Limit::is_told_by(&yaml) { yaml } else { json });
+                    return yaml::read(text).map_err(|error| match error {
+                        YamlError::Limit(yaml) => yaml,
+                        YamlError::Text(_) => json,
+                    });
                 }
             }
         }
-        yaml::read(text)
+        Ok(yaml::read(text)?)
     }
 }
 

@@ -7,25 +7,37 @@ use granit_parser::{Event, Parser, ScalarStyle, Span};
 
 use super::value::{Content, SeenKeys, Value};
 use crate::Error;
-use crate::limits::{TREE_BYTES_MAX, TREE_DEPTH_MAX, TREE_VALUES_MAX};
+use crate::limits::{Limit, TREE_BYTES_MAX, TREE_DEPTH_MAX, TREE_VALUES_MAX};
 
-pub(super) fn read(text: &str) -> Result<Value<'_>, Error> {
+/// Why a text is refused.
+pub(super) enum YamlError {
+    /// It asks for more than a limit.
+    Limit(Error),
+    /// It is no such document.
+    Text(Error),
+}
+
+impl From<YamlError> for Error {
+    fn from(error: YamlError) -> Self {
+        let (YamlError::Limit(error) | YamlError::Text(error)) = error;
+        error
+    }
+}
+
+pub(super) fn read(text: &str) -> Result<Value<'_>, YamlError> {
     let mut tree = Growing::default();
     for event in
         Parser::new_from_str_with_options(text, granit_parser::options! { emit_comments: false })
     {
         let (event, span) = event.map_err(|error| {
-            let at = error.marker();
-            Error::invalid(format!(
-                "jobspec: line {}, column {}: {}",
-                at.line(),
-                at.col() + 1,
-                error.info()
-            ))
+            let (at, info) = (error.marker(), error.info());
+            let (line, column) = (at.line(), at.col() + 1);
+            let text = format!("jobspec: line {line}, column {column}: {info}");
+            YamlError::Text(Error::invalid(text))
         })?;
         tree.take(event, &span)?;
     }
-    tree.root.ok_or_else(|| Error::invalid("jobspec: empty"))
+    tree.root.ok_or_else(|| YamlError::Text(Error::invalid("jobspec: empty")))
 }
 
 /// The tree so far.
@@ -76,7 +88,7 @@ enum Items<'a> {
 }
 
 impl<'a> Growing<'a> {
-    fn take(&mut self, event: Event<'a>, span: &Span) -> Result<(), Error> {
+    fn take(&mut self, event: Event<'a>, span: &Span) -> Result<(), YamlError> {
         let line = u32::try_from(span.start.line()).unwrap_or(u32::MAX);
         match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -118,7 +130,7 @@ impl<'a> Growing<'a> {
                 self.count(extent.values - 1, line)?;
                 self.count_bytes(extent.bytes, line)?;
                 if self.open.len() + extent.depth > TREE_DEPTH_MAX.max {
-                    return Err(too_deep(line));
+                    return Err(too_much(line, TREE_DEPTH_MAX));
                 }
                 let value = self.anchors[&anchor].value.clone();
                 self.put(value, 0, extent)
@@ -130,12 +142,12 @@ impl<'a> Growing<'a> {
         }
     }
 
-    fn begin(&mut self, line: u32, anchor: usize, items: Items<'a>) -> Result<(), Error> {
+    fn begin(&mut self, line: u32, anchor: usize, items: Items<'a>) -> Result<(), YamlError> {
         if let Some(Open { items: Items::Map { key: None, .. }, .. }) = self.open.last() {
             return Err(wrong(line, "a key that is no scalar"));
         }
         if self.open.len() == TREE_DEPTH_MAX.max {
-            return Err(too_deep(line));
+            return Err(too_much(line, TREE_DEPTH_MAX));
         }
         let (values, bytes) = (self.values, self.bytes);
         self.open.push(Open { line, anchor, inside: 0, values, bytes, items });
@@ -143,22 +155,22 @@ impl<'a> Growing<'a> {
     }
 
     /// Counts values before any is made.
-    fn count(&mut self, values: usize, line: u32) -> Result<(), Error> {
+    fn count(&mut self, values: usize, line: u32) -> Result<(), YamlError> {
         self.values += values;
         if self.values > TREE_VALUES_MAX.max {
-            return Err(wrong(line, &format!("more than {TREE_VALUES_MAX}")));
+            return Err(too_much(line, TREE_VALUES_MAX));
         }
         Ok(())
     }
 
     /// Counts bytes of texts before any is copied.
-    fn count_bytes(&mut self, bytes: usize, line: u32) -> Result<(), Error> {
+    fn count_bytes(&mut self, bytes: usize, line: u32) -> Result<(), YamlError> {
         self.bytes += bytes;
-        TREE_BYTES_MAX.check(self.bytes, format_args!("jobspec: line {line}"))
+        if TREE_BYTES_MAX.allows(self.bytes) { Ok(()) } else { Err(too_much(line, TREE_BYTES_MAX)) }
     }
 
     /// Puts a whole value where it belongs.
-    fn put(&mut self, value: Value<'a>, anchor: usize, extent: Measure) -> Result<(), Error> {
+    fn put(&mut self, value: Value<'a>, anchor: usize, extent: Measure) -> Result<(), YamlError> {
         self.count(1, value.line)?;
         if anchor != 0 {
             self.count(extent.values, value.line)?;
@@ -189,18 +201,22 @@ impl<'a> Growing<'a> {
     }
 }
 
-fn too_deep(line: u32) -> Error {
-    wrong(line, &format!("more than {TREE_DEPTH_MAX}"))
+fn too_much(line: u32, limit: Limit) -> YamlError {
+    YamlError::Limit(limit.exceeded(format_args!("jobspec: line {line}")))
 }
 
-fn wrong(line: u32, what: &str) -> Error {
-    Error::invalid(format!("jobspec: line {line}: {what}"))
+fn wrong(line: u32, what: &str) -> YamlError {
+    YamlError::Text(Error::invalid(format!("jobspec: line {line}: {what}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::limits::tests::with_lower;
+
+    fn read(text: &str) -> Result<Value<'_>, Error> {
+        super::read(text).map_err(Error::from)
+    }
 
     #[test]
     fn follows_aliases_but_not_for_ever() {
@@ -228,7 +244,7 @@ mod tests {
             let error = Value::read(&braces).unwrap_err();
             assert!(error.text.contains("TREE_BYTES_MAX"), "{error}");
         }
-        // SeenKeys count as well, and what holds aliases.
+        // Keys count as well, and what holds aliases.
         let key = format!("a: &a {{{}: 1}}\nb: &b [*a, *a]\nc: [*b, *b]\n", "k".repeat(100));
         with_lower(TREE_BYTES_MAX, 1_013, || assert!(read(&key).is_ok()));
         with_lower(TREE_BYTES_MAX, 1_012, || assert!(read(&key).is_err()));

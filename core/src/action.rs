@@ -22,7 +22,7 @@ pub struct Action {
     pub kind: ActionKind,
 }
 
-/// A write to carry out. All but [`ActionKind::Note`] have an outcome.
+/// The kinds of actions. All but [`ActionKind::Note`] have an outcome.
 #[derive(Debug, Clone)]
 pub enum ActionKind {
     /// POST a Binding with the pod's uid as precondition. Outcome:
@@ -35,6 +35,15 @@ pub enum ActionKind {
         /// The queue that the pod is charged to: the Binding writes it into the pod.
         queue: Arc<str>,
     },
+    /// Write to one object. Outcome: [`WriteOutcome`](crate::event::WriteOutcome).
+    Write(Write),
+    /// Publish an Event. No outcome: it may be dropped, which is counted.
+    Note(Note),
+}
+
+/// A write to one object of the API server, Bindings and Events aside.
+#[derive(Debug, Clone)]
+pub enum Write {
     /// Remove this scheduling gate from the pod (and no other), if uid and version still are the
     /// pod's.
     Ungate {
@@ -69,7 +78,7 @@ pub enum ActionKind {
         node: Option<NodeName>,
     },
     /// Create a FluxJob (its status is written apart). An urgent one may overtake a trailing one,
-    /// as with [`ActionKind::WriteStatus`].
+    /// as with [`Write::WriteStatus`].
     CreateFluxJob {
         /// The object, without status.
         job: Box<FluxJob>,
@@ -163,11 +172,9 @@ pub enum ActionKind {
         /// transition time is now.
         newly: bool,
     },
-    /// Publish an Event. No outcome: it may be dropped, which is counted.
-    Note(Note),
 }
 
-/// The urgency of writing a record.
+/// The urgency of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
     /// Bindings wait for the write.
@@ -235,5 +242,48 @@ impl Subject {
             Subject::FluxQueue { name, .. } => ObjectKey::new("", Arc::clone(name)),
             Subject::Node { name, .. } => ObjectKey::new("", &**name),
         }
+    }
+}
+
+impl Write {
+    /// Returns the urgency of this write.
+    pub fn urgency(&self) -> Urgency {
+        match self {
+            Write::CreateFluxJob { urgency, .. } | Write::WriteStatus { urgency, .. } => *urgency,
+            Write::Ungate { .. }
+            | Write::SelectNode { .. }
+            | Write::ClaimVolume { .. }
+            | Write::ReleaseJob { .. }
+            | Write::SuspendJob { .. } => Urgency::Urgent,
+            Write::SetPodScheduled { .. }
+            | Write::Nominate { .. }
+            | Write::DeleteFluxJob { .. }
+            | Write::WriteQueueStatus { .. }
+            | Write::SetGroupCondition { .. } => Urgency::Trailing,
+        }
+    }
+
+    /// Returns the name of this kind of write in metrics and logs.
+    pub fn operation(&self) -> &'static str {
+        match self {
+            Write::CreateFluxJob { .. } => "create_fluxjob",
+            Write::WriteStatus { .. } => "write_status",
+            Write::DeleteFluxJob { .. } => "delete_fluxjob",
+            Write::WriteQueueStatus { .. } => "write_queue_status",
+            Write::Ungate { .. } => "ungate_pod",
+            Write::SetPodScheduled { .. } => "set_pod_condition",
+            Write::Nominate { .. } => "nominate_pod",
+            Write::SelectNode { .. } => "select_node",
+            Write::ClaimVolume { .. } => "claim_volume",
+            Write::ReleaseJob { .. } => "release_job",
+            Write::SuspendJob { .. } => "suspend_job",
+            Write::SetGroupCondition { .. } => "set_podgroup_condition",
+        }
+    }
+}
+
+impl From<Write> for ActionKind {
+    fn from(write: Write) -> Self {
+        ActionKind::Write(write)
     }
 }

@@ -47,8 +47,8 @@ pub(crate) struct Actions {
 
 impl Actions {
     /// Requests an action with an outcome that matters.
-    pub(crate) fn ask(&mut self, kind: ActionKind, about: InFlight) -> ActionId {
-        let id = self.push(kind);
+    pub(crate) fn ask(&mut self, kind: impl Into<ActionKind>, about: InFlight) -> ActionId {
+        let id = self.push(kind.into());
         self.bindings += usize::from(matches!(about, InFlight::Bind(_)));
         self.in_flight.insert(id, about);
         id

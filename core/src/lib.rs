@@ -79,7 +79,7 @@ mod taken;
 mod telling;
 mod timers;
 
-pub use action::{Action, ActionId, ActionKind, EventKind, Note, Subject, Urgency};
+pub use action::{Action, ActionId, ActionKind, EventKind, Note, Subject, Urgency, Write};
 pub use cycle::Core;
 pub use cycle::what_if::{Answer, Delayed, Later, Preview, Submitted, Verdict, WhatIf};
 pub use error::CoreError;

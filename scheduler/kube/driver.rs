@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::binder::BindRequest;
 use super::clock::Clock;
 use super::executors::Executors;
-use super::writer::{Write, WriteRequest};
+use super::writer::WriteRequest;
 use crate::serve::{Copied, Health, Metrics, Question};
 use fluxqueue_core::report::Gauges;
 use fluxqueue_core::{
@@ -281,15 +281,13 @@ impl<M: Machine> Driver<M> {
                 }
             }
             ActionKind::Note(note) => self.executors.note(note),
-            other => {
-                if let Some((write, urgency)) = Write::from_action(other) {
-                    let queued = self.executors.write(WriteRequest::new(id, write), urgency);
-                    queued
-                        .replaced
-                        .into_iter()
-                        .for_each(|id| self.tell(id, Outcome::Write(WriteOutcome::Replaced)));
-                    queued.refused.into_iter().for_each(|id| self.tell(id, write_refused()));
-                }
+            ActionKind::Write(write) => {
+                let queued = self.executors.write(WriteRequest::new(id, write));
+                queued
+                    .replaced
+                    .into_iter()
+                    .for_each(|id| self.tell(id, Outcome::Write(WriteOutcome::Replaced)));
+                queued.refused.into_iter().for_each(|id| self.tell(id, write_refused()));
             }
         }
     }

@@ -138,8 +138,8 @@ impl Executors {
     }
 
     /// Queues a write. Returns the writes that have had their outcome by that.
-    pub fn write(&self, request: WriteRequest, urgency: Urgency) -> Queued {
-        match urgency {
+    pub fn write(&self, request: WriteRequest) -> Queued {
+        match request.write.urgency() {
             Urgency::Urgent => self.write_urgent(request),
             Urgency::Trailing => Queued { replaced: None, refused: self.write_trailing(request) },
         }

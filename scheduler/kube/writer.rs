@@ -18,10 +18,10 @@ use super::fenced::{FencedClient, NotWritten, WRITE_TIMEOUT_MAX};
 use super::request::{Content, Refusal, Reply};
 use super::trailing_statuses::TrailingStatuses;
 use crate::serve::Metrics;
-use fluxqueue_core::{ActionId, ActionKind, Outcome, Urgency, WriteOutcome};
-use fluxqueue_workload::pod_group::{API_GROUP, GroupCondition, GroupVersion};
+use fluxqueue_core::{ActionId, Outcome, Write, WriteOutcome};
+use fluxqueue_workload::pod_group::{API_GROUP, GroupCondition};
 use fluxqueue_workload::storage::{BOUND_BY_CONTROLLER, SELECTED_NODE};
-use fluxqueue_workload::{NodeName, ObjectKey, ObjectRef, Time, Uid};
+use fluxqueue_workload::{ObjectKey, ObjectRef, Uid};
 
 /// One write to do.
 #[derive(Debug)]
@@ -33,66 +33,6 @@ pub struct WriteRequest {
     /// A trailing write of the same FluxJob that was sent before, and that this urgent one waits
     /// for.
     pub after: Option<ActionId>,
-}
-
-/// The kinds of writes.
-#[derive(Debug)]
-pub enum Write {
-    /// Create a FluxJob.
-    Create(Box<FluxJob>),
-    /// Apply the status of a FluxJob of this version.
-    Status(ObjectRef, Option<Arc<str>>, Arc<fluxqueue_api::FluxJobStatus>),
-    /// Delete a FluxJob of this version.
-    Delete(ObjectRef, Option<Arc<str>>),
-    /// Apply the status of the FluxQueue of this name and uid.
-    QueueStatus(Arc<str>, Uid, Box<fluxqueue_api::FluxQueueStatus>),
-    /// Remove the gate of this name from a pod of this version.
-    Ungate(ObjectRef, Option<Arc<str>>, Arc<str>),
-    /// Select in a claim of this version the node for which its volume is to be made.
-    SelectNode(ObjectRef, Option<Arc<str>>, NodeName),
-    /// Bind a volume of this version to a claim.
-    ClaimVolume {
-        /// The volume.
-        volume: ObjectRef,
-        /// Its version.
-        resource_version: Option<Arc<str>>,
-        /// The claim.
-        claim: ObjectRef,
-        /// True if a person has meant it for the claim already.
-        was_meant: bool,
-    },
-    /// Take our mark and the suspension off a Job of this version, with the time of the release.
-    ReleaseJob(ObjectRef, Option<Arc<str>>, Time),
-    /// Suspend a Job of this version again.
-    SuspendJob(ObjectRef, Option<Arc<str>>),
-    /// Nominate in a pod of this version the node for which it is meant, or none any more.
-    Nominate(ObjectRef, Option<Arc<str>>, Option<NodeName>),
-    /// Set the condition of a PodGroup about the start of its pods.
-    GroupCondition {
-        /// The group.
-        group: ObjectRef,
-        /// The group's version.
-        resource_version: Option<Arc<str>>,
-        /// The version of the API in which it is written.
-        version: GroupVersion,
-        /// The condition.
-        condition: Box<GroupCondition>,
-        /// True if the condition had another status before, or was not there.
-        newly: bool,
-    },
-    /// Set a pod's condition PodScheduled to False with reason and message.
-    Unscheduled {
-        /// The pod.
-        pod: ObjectRef,
-        /// The pod's version.
-        resource_version: Option<Arc<str>>,
-        /// The condition's reason.
-        reason: &'static str,
-        /// The condition's message.
-        message: String,
-        /// True if the condition was not False before.
-        newly: bool,
-    },
 }
 
 /// The state that the workers of both queues share.
@@ -132,79 +72,8 @@ impl WriteRequest {
     /// Returns the FluxJob of a status write.
     pub(super) fn status_of(&self) -> Option<&Uid> {
         match &self.write {
-            Write::Status(job, ..) => Some(&job.uid),
+            Write::WriteStatus { job, .. } => Some(&job.uid),
             _ => None,
-        }
-    }
-}
-
-// === impl Write ===
-
-impl Write {
-    /// Returns the write that an action asks for, and its queue. Bindings and Events are not
-    /// written here.
-    pub fn from_action(kind: ActionKind) -> Option<(Write, Urgency)> {
-        Some(match kind {
-            ActionKind::CreateFluxJob { job, urgency } => (Write::Create(job), urgency),
-            ActionKind::WriteStatus { job, resource_version, status, urgency } => {
-                (Write::Status(job, resource_version, status), urgency)
-            }
-            ActionKind::DeleteFluxJob { job, resource_version } => {
-                (Write::Delete(job, resource_version), Urgency::Trailing)
-            }
-            ActionKind::WriteQueueStatus { queue, uid, status } => {
-                (Write::QueueStatus(queue, uid, status), Urgency::Trailing)
-            }
-            ActionKind::Ungate { pod, resource_version, gate } => {
-                (Write::Ungate(pod, resource_version, gate), Urgency::Urgent)
-            }
-            ActionKind::SetPodScheduled { pod, resource_version, reason, message, newly } => (
-                Write::Unscheduled { pod, resource_version, reason, message, newly },
-                Urgency::Trailing,
-            ),
-            ActionKind::Nominate { pod, resource_version, node } => {
-                (Write::Nominate(pod, resource_version, node), Urgency::Trailing)
-            }
-            ActionKind::SelectNode { claim, resource_version, node } => {
-                (Write::SelectNode(claim, resource_version, node), Urgency::Urgent)
-            }
-            ActionKind::ClaimVolume { volume, resource_version, claim, was_meant } => {
-                (Write::ClaimVolume { volume, resource_version, claim, was_meant }, Urgency::Urgent)
-            }
-            ActionKind::ReleaseJob { job, resource_version, at } => {
-                (Write::ReleaseJob(job, resource_version, at), Urgency::Urgent)
-            }
-            ActionKind::SuspendJob { job, resource_version } => {
-                (Write::SuspendJob(job, resource_version), Urgency::Urgent)
-            }
-            ActionKind::SetGroupCondition {
-                group,
-                resource_version,
-                version,
-                condition,
-                newly,
-            } => (
-                Write::GroupCondition { group, resource_version, version, condition, newly },
-                Urgency::Trailing,
-            ),
-            ActionKind::Bind { .. } | ActionKind::Note(_) => return None,
-        })
-    }
-
-    fn operation(&self) -> &'static str {
-        match self {
-            Write::Create(_) => "create_fluxjob",
-            Write::Status(..) => "write_status",
-            Write::Delete(..) => "delete_fluxjob",
-            Write::QueueStatus(..) => "write_queue_status",
-            Write::Ungate(..) => "ungate_pod",
-            Write::Unscheduled { .. } => "set_pod_condition",
-            Write::Nominate(..) => "nominate_pod",
-            Write::SelectNode(..) => "select_node",
-            Write::ClaimVolume { .. } => "claim_volume",
-            Write::ReleaseJob(..) => "release_job",
-            Write::SuspendJob(..) => "suspend_job",
-            Write::GroupCondition { .. } => "set_podgroup_condition",
         }
     }
 }
@@ -234,25 +103,29 @@ impl Writer {
     /// Does one write and returns how that ended.
     pub async fn write(&self, write: &Write) -> WriteOutcome {
         match write {
-            Write::Create(job) => self.create(job).await,
-            Write::Status(id, version, status) => self.status(id, version.as_deref(), status).await,
-            Write::Delete(id, version) => self.delete(id, version.as_deref()).await,
-            Write::QueueStatus(name, uid, status) => {
-                let id = ObjectRef { key: ObjectKey::new("", Arc::clone(name)), uid: uid.clone() };
-                self.queue_status(&id, status).await
+            Write::CreateFluxJob { job, .. } => self.create(job).await,
+            Write::WriteStatus { job, resource_version, status, .. } => {
+                self.status(job, resource_version.as_deref(), status).await
             }
-            Write::Ungate(pod, version, gate) => {
+            Write::DeleteFluxJob { job, resource_version } => {
+                self.delete(job, resource_version.as_deref()).await
+            }
+            Write::WriteQueueStatus { queue, uid, status } => {
+                let key = ObjectKey::new("", Arc::clone(queue));
+                self.queue_status(&ObjectRef { key, uid: uid.clone() }, status).await
+            }
+            Write::Ungate { pod, resource_version, gate } => {
                 // Deleting by the merge key touches no other gate, wherever it stands in the list,
                 // and is no error if it is gone already.
                 let body = json!({
-                    "metadata": identity(pod, version.as_deref()),
+                    "metadata": identity(pod, resource_version.as_deref()),
                     "spec": { "schedulingGates": [{ "$patch": "delete", "name": &**gate }] },
                 });
                 let path = pod_path(&pod.key);
                 done(self.patch(&path, "", Content::StrategicMergePatch, &body, pod).await)
             }
-            Write::SelectNode(claim, version, node) => {
-                let mut metadata = identity(claim, version.as_deref());
+            Write::SelectNode { claim, resource_version, node } => {
+                let mut metadata = identity(claim, resource_version.as_deref());
                 metadata["annotations"] = json!({ SELECTED_NODE: &**node });
                 let path = format!(
                     "/api/v1/namespaces/{}/persistentvolumeclaims/{}",
@@ -279,23 +152,23 @@ impl Writer {
                 let body = json!({ "metadata": metadata, "spec": { "claimRef": reference } });
                 done(self.patch(&path, "", Content::MergePatch, &body, volume).await)
             }
-            Write::ReleaseJob(job, version, at) => {
+            Write::ReleaseJob { job, resource_version, at } => {
                 // The write names the version, and does both at once: a suspension that follows is
                 // another user's, and stays.
-                let mut metadata = identity(job, version.as_deref());
+                let mut metadata = identity(job, resource_version.as_deref());
                 let at =
                     Timestamp::from_microsecond(at.0).unwrap_or(Timestamp::UNIX_EPOCH).to_string();
                 metadata["annotations"] = json!({ names::SUSPENDED: null, names::RELEASED_AT: at });
                 self.patch_job(job, &json!({ "metadata": metadata, "spec": { "suspend": false } }))
                     .await
             }
-            Write::SuspendJob(job, version) => {
-                let metadata = identity(job, version.as_deref());
+            Write::SuspendJob { job, resource_version } => {
+                let metadata = identity(job, resource_version.as_deref());
                 self.patch_job(job, &json!({ "metadata": metadata, "spec": { "suspend": true } }))
                     .await
             }
-            Write::Nominate(pod, version, node) => {
-                let metadata = identity(pod, version.as_deref());
+            Write::Nominate { pod, resource_version, node } => {
+                let metadata = identity(pod, resource_version.as_deref());
                 let body = json!({
                     "metadata": metadata, "status": { "nominatedNodeName": node.as_deref() },
                 });
@@ -310,7 +183,7 @@ impl Writer {
                     .await,
                 )
             }
-            Write::GroupCondition { group, resource_version, version, condition, newly } => {
+            Write::SetGroupCondition { group, resource_version, version, condition, newly } => {
                 let GroupCondition { is_true, reason, message, observed_generation } = &**condition;
                 let mut condition = json!({
                     "type": version.condition_type(),
@@ -332,7 +205,7 @@ impl Writer {
                 );
                 done(self.patch(&path, "/status", Content::StrategicMergePatch, &body, group).await)
             }
-            Write::Unscheduled { pod, resource_version, reason, message, newly } => {
+            Write::SetPodScheduled { pod, resource_version, reason, message, newly } => {
                 // Conditions are merged by type: fields that are left out stay as they are.
                 let mut condition = json!({
                     "type": "PodScheduled", "status": "False", "reason": reason, "message": message,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, FluxJobStatus};
-use fluxqueue_core::{Action, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
+use fluxqueue_core::{Action, ActionKind, BindOutcome, Event, Outcome, Write, WriteOutcome};
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_planner::queues::QueueObject;
 use fluxqueue_workload::{
@@ -130,58 +130,53 @@ impl Server {
                 ActionKind::Bind { pod, node, queue } => {
                     Outcome::Bind(self.bind(&pod, &node, queue, &mut events))
                 }
-                ActionKind::Ungate { pod, gate, .. } => Outcome::Write(self.change(
-                    &pod,
-                    &mut events,
-                    |pod| pod.gates.retain(|held| *held != gate),
-                )),
-                ActionKind::SetPodScheduled { pod, reason, message, .. } => {
-                    let condition =
-                        ScheduledCondition { scheduled: false, reason: reason.to_owned(), message };
-                    Outcome::Write(self.change(&pod, &mut events, |pod| {
-                        pod.scheduled_condition = Some(condition);
-                    }))
-                }
-                ActionKind::Nominate { pod, node, .. } => {
-                    Outcome::Write(self.change(&pod, &mut events, |pod| pod.nominated = node))
-                }
-                ActionKind::CreateFluxJob { job, .. } => {
-                    Outcome::Write(self.create(*job, &mut events))
-                }
-                ActionKind::WriteStatus { job, status, .. } => Outcome::Write(self.write_status(
-                    &job,
-                    Arc::unwrap_or_clone(status),
-                    &mut events,
-                )),
-                ActionKind::DeleteFluxJob { job, .. } => {
-                    Outcome::Write(match self.flux_jobs.remove(&job.key) {
-                        Some(_) => {
-                            events.push(Event::FluxJobGone(job));
-                            WriteOutcome::Written(None)
-                        }
-                        None => WriteOutcome::Gone,
-                    })
-                }
-                ActionKind::WriteQueueStatus { queue, status, .. } => {
-                    Outcome::Write(match self.queues.get_mut(&queue) {
-                        Some(stored) => {
-                            Arc::make_mut(stored).status = *status;
-                            WriteOutcome::Written(None)
-                        }
-                        None => WriteOutcome::Gone,
-                    })
-                }
-                ActionKind::SetGroupCondition { .. } => Outcome::Write(WriteOutcome::Written(None)),
-                // The simulated cluster has no storage.
-                ActionKind::SelectNode { .. }
-                | ActionKind::ClaimVolume { .. }
-                | ActionKind::ReleaseJob { .. }
-                | ActionKind::SuspendJob { .. } => Outcome::Write(WriteOutcome::Gone),
+                ActionKind::Write(write) => Outcome::Write(self.write(write, &mut events)),
                 ActionKind::Note(_) => continue,
             };
             events.push(Event::Done(id, outcome));
         }
         events
+    }
+
+    /// Carries out a write.
+    fn write(&mut self, write: Write, events: &mut Vec<Event>) -> WriteOutcome {
+        match write {
+            Write::Ungate { pod, gate, .. } => {
+                self.change(&pod, events, |pod| pod.gates.retain(|held| *held != gate))
+            }
+            Write::SetPodScheduled { pod, reason, message, .. } => {
+                let condition =
+                    ScheduledCondition { scheduled: false, reason: reason.to_owned(), message };
+                self.change(&pod, events, |pod| pod.scheduled_condition = Some(condition))
+            }
+            Write::Nominate { pod, node, .. } => {
+                self.change(&pod, events, |pod| pod.nominated = node)
+            }
+            Write::CreateFluxJob { job, .. } => self.create(*job, events),
+            Write::WriteStatus { job, status, .. } => {
+                self.write_status(&job, Arc::unwrap_or_clone(status), events)
+            }
+            Write::DeleteFluxJob { job, .. } => match self.flux_jobs.remove(&job.key) {
+                Some(_) => {
+                    events.push(Event::FluxJobGone(job));
+                    WriteOutcome::Written(None)
+                }
+                None => WriteOutcome::Gone,
+            },
+            Write::WriteQueueStatus { queue, status, .. } => match self.queues.get_mut(&queue) {
+                Some(stored) => {
+                    Arc::make_mut(stored).status = *status;
+                    WriteOutcome::Written(None)
+                }
+                None => WriteOutcome::Gone,
+            },
+            Write::SetGroupCondition { .. } => WriteOutcome::Written(None),
+            // The simulated cluster has neither storage nor suspended Jobs.
+            Write::SelectNode { .. }
+            | Write::ClaimVolume { .. }
+            | Write::ReleaseJob { .. }
+            | Write::SuspendJob { .. } => WriteOutcome::Gone,
+        }
     }
 
     /// Binds a pod, and shows it on its node, and then running.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, JobState, PlacementRange, names};
-use fluxqueue_core::{Action, ActionId, ActionKind};
+use fluxqueue_core::{Action, ActionId, ActionKind, Write};
 use fluxqueue_workload::{NodeName, ObjectRef, OwnerKind, Phase, Pod, Time};
 
 use crate::gangs;
@@ -53,11 +53,11 @@ pub(crate) fn judge(
         match &action.kind {
             ActionKind::Bind { pod, node, .. } => judge_binding(view, server, now, pod, node)?,
             ActionKind::Note(_) => {}
-            other => {
-                writes::judge(view, server, now, other)?;
-                suspended::judge(view, server, other)?;
-                judge_placement_hold(view, other)?;
-                pod_groups::judge_condition(view, now, other)?;
+            ActionKind::Write(write) => {
+                writes::judge(view, server, now, write)?;
+                suspended::judge(view, server, write)?;
+                judge_placement_hold(view, write)?;
+                pod_groups::judge_condition(view, now, write)?;
             }
         }
         view.ask(action, now);
@@ -255,8 +255,8 @@ fn judge_hold(view: &View, pod: &Pod, about: &str) -> Result<(), Violation> {
 }
 
 /// Judges that a held job gets no placement.
-fn judge_placement_hold(view: &View, write: &ActionKind) -> Result<(), Violation> {
-    let ActionKind::WriteStatus { job: id, status, .. } = write else { return Ok(()) };
+fn judge_placement_hold(view: &View, write: &Write) -> Result<(), Violation> {
+    let Write::WriteStatus { job: id, status, .. } = write else { return Ok(()) };
     let Some(job) = view.flux_jobs.get(&id.key) else { return Ok(()) };
     if status.start_time.is_some() {
         // The job began before it was held. Its FluxJob may be a new one, made after the first was
@@ -269,7 +269,7 @@ fn judge_placement_hold(view: &View, write: &ActionKind) -> Result<(), Violation
         && is_held(view, job)
         && !units.any(|unit| has_begun(view, &unit))
     {
-        return broken("a held job is not started", format!("held: {}", trace::kind(write)));
+        return broken("a held job is not started", format!("held: {}", trace::write(write)));
     }
     Ok(())
 }
@@ -386,7 +386,7 @@ fn is_stored(server: &Server, job: &FluxJob) -> bool {
 /// effect.
 fn is_placement_of<'a>(action: &'a ActionKind, job: &FluxJob) -> Option<&'a [PlacementRange]> {
     match action {
-        ActionKind::WriteStatus { job: id, resource_version, status, .. }
+        ActionKind::Write(Write::WriteStatus { job: id, resource_version, status, .. })
             if Some(&*id.uid) == job.metadata.uid.as_deref()
                 && !status.placement.is_empty()
                 && is_version(job, resource_version.as_deref()) =>

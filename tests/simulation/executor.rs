@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use fluxqueue_core::{
-    Action, ActionId, ActionKind, BindOutcome, Event, Outcome, Urgency, WriteOutcome,
+    Action, ActionId, ActionKind, BindOutcome, Event, Outcome, Urgency, Write, WriteOutcome,
 };
 use fluxqueue_workload::{NodeName, ObjectKey, Time};
 
@@ -140,8 +140,12 @@ impl Executor {
 /// Returns which FluxJob is written, and how urgently.
 fn record_write(kind: &ActionKind) -> Option<(ObjectKey, Urgency)> {
     match kind {
-        ActionKind::CreateFluxJob { job, urgency } => Some((flux_job_key(job), *urgency)),
-        ActionKind::WriteStatus { job, urgency, .. } => Some((job.key.clone(), *urgency)),
+        ActionKind::Write(Write::CreateFluxJob { job, urgency }) => {
+            Some((flux_job_key(job), *urgency))
+        }
+        ActionKind::Write(Write::WriteStatus { job, urgency, .. }) => {
+            Some((job.key.clone(), *urgency))
+        }
         _ => None,
     }
 }

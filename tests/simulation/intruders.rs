@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_core::{Action, ActionKind};
+use fluxqueue_core::{Action, ActionKind, Write};
 use fluxqueue_workload::{NodeName, ObjectKey, Pod, Time, Uid};
 
 use crate::jobs::{self, Unit};
@@ -39,7 +39,7 @@ impl Intruders {
     /// Takes note of an action of the core.
     pub(crate) fn note(&mut self, action: &Action) {
         match &action.kind {
-            ActionKind::WriteStatus { job, status, .. }
+            ActionKind::Write(Write::WriteStatus { job, status, .. })
                 if status.bound == 0 && !status.placement.is_empty() =>
             {
                 let slots = jobs::slots(&status.placement).unwrap_or_default();

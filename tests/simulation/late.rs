@@ -2,7 +2,7 @@
 //! while its successor works. A write that takes effect is news to the successor; one that was
 //! decided on an older state takes none.
 
-use fluxqueue_core::{ActionKind, BindOutcome, Outcome, WriteOutcome};
+use fluxqueue_core::{ActionKind, BindOutcome, Outcome, Write, WriteOutcome};
 use fluxqueue_workload::{NodeName, ObjectRef, Time};
 
 use crate::rng::Rng;
@@ -67,12 +67,18 @@ impl Late {
                 let text = format!("{} took effect on a newer version", trace::kind(&write));
                 return broken("nothing that is newer is overwritten", text);
             }
-            (ActionKind::WriteStatus { job, .. }, Outcome::Write(WriteOutcome::Written(_))) => {
+            (
+                ActionKind::Write(Write::WriteStatus { job, .. }),
+                Outcome::Write(WriteOutcome::Written(_)),
+            ) => {
                 stats.count("status write of a paused leader took effect");
                 server.note_late_write(job);
                 return Ok(Landed { node: None, wrote: Some(job.clone()), line });
             }
-            (ActionKind::WriteStatus { .. }, Outcome::Write(WriteOutcome::Conflict)) => {
+            (
+                ActionKind::Write(Write::WriteStatus { .. }),
+                Outcome::Write(WriteOutcome::Conflict),
+            ) => {
                 stats.count("status write of a paused leader came too late");
             }
             _ => {}
@@ -83,12 +89,14 @@ impl Late {
 
 /// True if the object is not of the version that the write was decided on.
 fn is_stale(server: &Server, write: &ActionKind) -> bool {
-    if let ActionKind::SetGroupCondition { group, resource_version, .. } = write {
+    if let ActionKind::Write(Write::SetGroupCondition { group, resource_version, .. }) = write {
         let stored = server.pod_groups.get(&group.key).filter(|it| it.id.uid == group.uid);
         return stored.is_some_and(|stored| stored.resource_version != *resource_version);
     }
-    let (ActionKind::WriteStatus { job, resource_version, .. }
-    | ActionKind::DeleteFluxJob { job, resource_version }) = write
+    let ActionKind::Write(
+        Write::WriteStatus { job, resource_version, .. }
+        | Write::DeleteFluxJob { job, resource_version },
+    ) = write
     else {
         return false;
     };

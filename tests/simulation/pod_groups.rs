@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_core::ActionKind;
+use fluxqueue_core::Write;
 use fluxqueue_workload::pod_group::{GroupCondition, GroupPolicy, PodGroup};
 use fluxqueue_workload::{NamedGroup, ObjectKey, ObjectRef, Phase, Pod, Time};
 
@@ -238,14 +238,14 @@ pub(crate) fn lowered(group: &PodGroup) -> PodGroup {
 }
 
 /// Returns a write that says of a group that it has not started.
-pub(crate) fn taken_back(group: &PodGroup) -> ActionKind {
+pub(crate) fn taken_back(group: &PodGroup) -> Write {
     let condition = GroupCondition {
         is_true: false,
         reason: "Unschedulable".to_owned(),
         message: String::new(),
         observed_generation: group.generation,
     };
-    ActionKind::SetGroupCondition {
+    Write::SetGroupCondition {
         group: group.id.clone(),
         resource_version: group.resource_version.clone(),
         version: group.version,
@@ -371,11 +371,11 @@ pub(crate) fn judge_start(
 }
 
 /// Judges a write of the condition of a group.
-pub(crate) fn judge_condition(view: &View, now: Time, write: &ActionKind) -> Result<(), Violation> {
-    let ActionKind::SetGroupCondition { group: id, resource_version, condition, .. } = write else {
+pub(crate) fn judge_condition(view: &View, now: Time, write: &Write) -> Result<(), Violation> {
+    let Write::SetGroupCondition { group: id, resource_version, condition, .. } = write else {
         return Ok(());
     };
-    let about = trace::kind(write);
+    let about = trace::write(write);
     let Some(group) = view.pod_groups.get(&id.key).filter(|group| group.id.uid == id.uid) else {
         return broken(OF_WHAT_IS_SEEN, format!("{about}: unknown or gone"));
     };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fluxqueue_api::{BlockedReason, EstimateKind, FluxJob, FluxJobStatus, JobState, Reservation};
-use fluxqueue_core::{Action, ActionKind, Event, EventKind, Note, Subject, Urgency};
+use fluxqueue_core::{Action, ActionKind, Event, EventKind, Note, Subject, Urgency, Write};
 use fluxqueue_workload::{Lifetime, ObjectKey, ObjectRef, Time, Uid};
 
 use crate::jobs::Unit;
@@ -80,10 +80,10 @@ impl Promises {
                     self.delayed.insert(job.uid.clone());
                     self.broken += 1;
                 }
-                ActionKind::CreateFluxJob { job, urgency: Urgency::Urgent } => {
+                ActionKind::Write(Write::CreateFluxJob { job, urgency: Urgency::Urgent }) => {
                     self.note_decision(flux_job_key(job), planned_end(view, now, job));
                 }
-                ActionKind::WriteStatus { job, status, .. } => {
+                ActionKind::Write(Write::WriteStatus { job, status, .. }) => {
                     let known =
                         view.flux_jobs.get(&job.key).filter(|_| !status.placement.is_empty());
                     self.note_decision(

@@ -4,7 +4,7 @@
 //! A refused write has no effect, and the answer says so: 403 of a policy, a quota or a webhook,
 //! 422 of a validation.
 
-use fluxqueue_core::{ActionKind, BindOutcome, Outcome, WriteOutcome};
+use fluxqueue_core::{ActionKind, BindOutcome, Outcome, Write, WriteOutcome};
 use fluxqueue_workload::ObjectKey;
 
 use crate::server::flux_job_key;
@@ -27,18 +27,21 @@ impl Refusal {
     pub(crate) fn of(self, action: &ActionKind) -> Option<Outcome> {
         let is_refused = match action {
             ActionKind::Bind { .. } => self.bindings,
-            ActionKind::CreateFluxJob { .. } | ActionKind::WriteStatus { .. } => self.records,
-            ActionKind::DeleteFluxJob { .. }
-            | ActionKind::WriteQueueStatus { .. }
+            ActionKind::Write(Write::CreateFluxJob { .. } | Write::WriteStatus { .. }) => {
+                self.records
+            }
+            ActionKind::Write(Write::DeleteFluxJob { .. } | Write::WriteQueueStatus { .. })
             | ActionKind::Note(_) => false,
-            ActionKind::Ungate { .. }
-            | ActionKind::SetPodScheduled { .. }
-            | ActionKind::Nominate { .. }
-            | ActionKind::SelectNode { .. }
-            | ActionKind::ClaimVolume { .. }
-            | ActionKind::ReleaseJob { .. }
-            | ActionKind::SuspendJob { .. }
-            | ActionKind::SetGroupCondition { .. } => self.others,
+            ActionKind::Write(
+                Write::Ungate { .. }
+                | Write::SetPodScheduled { .. }
+                | Write::Nominate { .. }
+                | Write::SelectNode { .. }
+                | Write::ClaimVolume { .. }
+                | Write::ReleaseJob { .. }
+                | Write::SuspendJob { .. }
+                | Write::SetGroupCondition { .. },
+            ) => self.others,
         };
         is_refused.then(|| match action {
             ActionKind::Bind { .. } => Outcome::Bind(BindOutcome::Refused(FORBIDDEN.to_owned())),
@@ -56,19 +59,23 @@ const INVALID: &str = "422: status: Invalid value: not in this namespace";
 pub(crate) fn object_of(action: &ActionKind) -> Option<ObjectKey> {
     Some(match action {
         ActionKind::Bind { pod, .. }
-        | ActionKind::Ungate { pod, .. }
-        | ActionKind::SetPodScheduled { pod, .. }
-        | ActionKind::Nominate { pod, .. } => pod.key.clone(),
-        ActionKind::CreateFluxJob { job, .. } => flux_job_key(job),
-        ActionKind::WriteStatus { job, .. }
-        | ActionKind::DeleteFluxJob { job, .. }
-        | ActionKind::ReleaseJob { job, .. }
-        | ActionKind::SuspendJob { job, .. } => job.key.clone(),
-        ActionKind::SetGroupCondition { group, .. } => group.key.clone(),
-        ActionKind::SelectNode { claim, .. } | ActionKind::ClaimVolume { claim, .. } => {
+        | ActionKind::Write(
+            Write::Ungate { pod, .. }
+            | Write::SetPodScheduled { pod, .. }
+            | Write::Nominate { pod, .. },
+        ) => pod.key.clone(),
+        ActionKind::Write(Write::CreateFluxJob { job, .. }) => flux_job_key(job),
+        ActionKind::Write(
+            Write::WriteStatus { job, .. }
+            | Write::DeleteFluxJob { job, .. }
+            | Write::ReleaseJob { job, .. }
+            | Write::SuspendJob { job, .. },
+        ) => job.key.clone(),
+        ActionKind::Write(Write::SetGroupCondition { group, .. }) => group.key.clone(),
+        ActionKind::Write(Write::SelectNode { claim, .. } | Write::ClaimVolume { claim, .. }) => {
             claim.key.clone()
         }
         ActionKind::Note(note) => note.subject.key(),
-        ActionKind::WriteQueueStatus { .. } => return None,
+        ActionKind::Write(Write::WriteQueueStatus { .. }) => return None,
     })
 }

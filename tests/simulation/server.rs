@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_api::{ConditionType, FluxJob, FluxJobStatus, FluxQueueStatus};
-use fluxqueue_core::{ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
+use fluxqueue_core::{ActionKind, BindOutcome, Event, Outcome, Write, WriteOutcome};
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_planner::queues::QueueObject;
 use fluxqueue_workload::pod_group::{GroupCondition, PodGroup};
@@ -262,67 +262,67 @@ impl Server {
             ActionKind::Bind { pod, node, queue } => {
                 Outcome::Bind(self.bind(pod, node, queue, now))
             }
-            ActionKind::Ungate { pod, resource_version, gate } => {
+            ActionKind::Write(write) => Outcome::Write(self.write(write, now)),
+            ActionKind::Note(_) => Outcome::Write(WriteOutcome::Written(None)),
+        }
+    }
+
+    fn write(&mut self, write: &Write, now: Time) -> WriteOutcome {
+        match write {
+            Write::Ungate { pod, resource_version, gate } => {
                 let version = resource_version.as_deref();
-                Outcome::Write(self.change_pod(pod, version, |pod| pod.gates.retain(|g| g != gate)))
+                self.change_pod(pod, version, |pod| pod.gates.retain(|g| g != gate))
             }
-            ActionKind::SetPodScheduled { pod, resource_version, reason, message, .. } => {
+            Write::SetPodScheduled { pod, resource_version, reason, message, .. } => {
                 let version = resource_version.as_deref();
-                Outcome::Write(self.change_pod(pod, version, |pod| {
+                self.change_pod(pod, version, |pod| {
                     pod.scheduled_condition = Some(ScheduledCondition {
                         scheduled: false,
                         reason: (*reason).to_string(),
                         message: message.clone(),
                     });
-                }))
-            }
-            ActionKind::Nominate { pod, resource_version, node } => {
-                let version = resource_version.as_deref();
-                Outcome::Write(self.change_pod(pod, version, |pod| pod.nominated.clone_from(node)))
-            }
-            ActionKind::CreateFluxJob { job, .. } => Outcome::Write(self.create(job, now)),
-            ActionKind::WriteStatus { job, resource_version, status, .. } => {
-                Outcome::Write(self.write_status(job, resource_version.as_deref(), status))
-            }
-            ActionKind::DeleteFluxJob { job, resource_version } => {
-                Outcome::Write(match self.flux_job(job) {
-                    Some(stored) if !is_version(stored, resource_version.as_deref()) => {
-                        WriteOutcome::Conflict
-                    }
-                    Some(_) => {
-                        self.remove_flux_job(&job.key);
-                        WriteOutcome::Written(None)
-                    }
-                    None => WriteOutcome::Gone,
                 })
             }
-            ActionKind::ReleaseJob { job, resource_version, at } => {
-                let phase = SuspensionPhase::Released { at: *at };
-                Outcome::Write(self.change_suspension(&job.uid, resource_version.as_deref(), phase))
-            }
-            ActionKind::SuspendJob { job, resource_version } => {
-                let phase = SuspensionPhase::Marked { resource_version: None, is_suspended: true };
-                Outcome::Write(self.change_suspension(&job.uid, resource_version.as_deref(), phase))
-            }
-            ActionKind::SetGroupCondition { group, resource_version, condition, .. } => {
+            Write::Nominate { pod, resource_version, node } => {
                 let version = resource_version.as_deref();
-                Outcome::Write(self.set_group_condition(group, version, condition))
+                self.change_pod(pod, version, |pod| pod.nominated.clone_from(node))
+            }
+            Write::CreateFluxJob { job, .. } => self.create(job, now),
+            Write::WriteStatus { job, resource_version, status, .. } => {
+                self.write_status(job, resource_version.as_deref(), status)
+            }
+            Write::DeleteFluxJob { job, resource_version } => match self.flux_job(job) {
+                Some(stored) if !is_version(stored, resource_version.as_deref()) => {
+                    WriteOutcome::Conflict
+                }
+                Some(_) => {
+                    self.remove_flux_job(&job.key);
+                    WriteOutcome::Written(None)
+                }
+                None => WriteOutcome::Gone,
+            },
+            Write::ReleaseJob { job, resource_version, at } => {
+                let phase = SuspensionPhase::Released { at: *at };
+                self.change_suspension(&job.uid, resource_version.as_deref(), phase)
+            }
+            Write::SuspendJob { job, resource_version } => {
+                let phase = SuspensionPhase::Marked { resource_version: None, is_suspended: true };
+                self.change_suspension(&job.uid, resource_version.as_deref(), phase)
+            }
+            Write::SetGroupCondition { group, resource_version, condition, .. } => {
+                let version = resource_version.as_deref();
+                self.set_group_condition(group, version, condition)
             }
             // There is no storage here.
-            ActionKind::SelectNode { .. } | ActionKind::ClaimVolume { .. } => {
-                Outcome::Write(WriteOutcome::Gone)
-            }
-            ActionKind::WriteQueueStatus { queue, uid, status } => {
-                Outcome::Write(match self.queues.get(queue) {
-                    Some(stored) if stored.uid == *uid => {
-                        let status = FluxQueueStatus::clone(status);
-                        self.put_queue(QueueObject { status, ..QueueObject::clone(stored) });
-                        WriteOutcome::Written(None)
-                    }
-                    _ => WriteOutcome::Gone,
-                })
-            }
-            ActionKind::Note(_) => Outcome::Write(WriteOutcome::Written(None)),
+            Write::SelectNode { .. } | Write::ClaimVolume { .. } => WriteOutcome::Gone,
+            Write::WriteQueueStatus { queue, uid, status } => match self.queues.get(queue) {
+                Some(stored) if stored.uid == *uid => {
+                    let status = FluxQueueStatus::clone(status);
+                    self.put_queue(QueueObject { status, ..QueueObject::clone(stored) });
+                    WriteOutcome::Written(None)
+                }
+                _ => WriteOutcome::Gone,
+            },
         }
     }
 

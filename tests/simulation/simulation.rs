@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxqueue_core::{Action, ActionKind, Event};
+use fluxqueue_core::{Action, ActionKind, Event, Write};
 use fluxqueue_workload::{NodeName, Time, Uid};
 
 use crate::executor::Weather;
@@ -284,18 +284,22 @@ impl<'a> Simulation<'a> {
                     self.note_decision(who, &pod.uid, node);
                     self.stats.add("lone pod bound beside a pass under way", u64::from(is_passing));
                 }
-                ActionKind::WriteStatus { status, .. } if !status.placement.is_empty() => {
+                ActionKind::Write(Write::WriteStatus { status, .. })
+                    if !status.placement.is_empty() =>
+                {
                     self.stats.count("gang placement written");
                 }
-                ActionKind::ReleaseJob { .. } => self.stats.count("release of a Job asked for"),
-                ActionKind::SuspendJob { .. } => {
+                ActionKind::Write(Write::ReleaseJob { .. }) => {
+                    self.stats.count("release of a Job asked for");
+                }
+                ActionKind::Write(Write::SuspendJob { .. }) => {
                     self.stats.count("Job that was let go suspended again");
                 }
-                ActionKind::SetGroupCondition { .. } => {
+                ActionKind::Write(Write::SetGroupCondition { .. }) => {
                     self.stats.count("condition of a PodGroup written");
                 }
                 ActionKind::Note(note) => self.stats.count(note.reason),
-                _ => {}
+                ActionKind::Write(_) => {}
             }
             self.intruders.note(action);
             self.instances[who].executor.ask(action, &mut self.rng);
@@ -580,5 +584,5 @@ fn name_of(who: Who) -> &'static str {
 /// True if the action may not happen where nothing happens.
 fn breaks_quiet(action: &ActionKind) -> bool {
     // The retention of a job that ended long ago may be over just now.
-    !matches!(action, ActionKind::DeleteFluxJob { .. })
+    !matches!(action, ActionKind::Write(Write::DeleteFluxJob { .. }))
 }

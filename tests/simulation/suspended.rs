@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fluxqueue_api::{BlockedReason, FluxJobSpec, FluxJobStatus};
-use fluxqueue_core::ActionKind;
+use fluxqueue_core::Write;
 use fluxqueue_workload::{Controller, Pod, Suspension, SuspensionPhase};
 
 use crate::controllers::waits_without_pods;
@@ -21,12 +21,12 @@ pub(crate) const WITHOUT_PODS: &str = "a Job that waits without pods has none";
 pub(crate) const GIVEN_BACK: &str = "the place of a released Job is held for a bounded time";
 
 /// Judges a write to a Job, as far as the core knows.
-pub(crate) fn judge(view: &View, server: &Server, write: &ActionKind) -> Result<(), Violation> {
-    let (ActionKind::ReleaseJob { job, .. } | ActionKind::SuspendJob { job, .. }) = write else {
+pub(crate) fn judge(view: &View, server: &Server, write: &Write) -> Result<(), Violation> {
+    let (Write::ReleaseJob { job, .. } | Write::SuspendJob { job, .. }) = write else {
         return Ok(());
     };
     if !view.controllers.get(&job.uid).is_some_and(|job| is_marked(job)) {
-        return broken(LEFT_ALONE, trace::kind(write));
+        return broken(LEFT_ALONE, trace::write(write));
     }
     // The core may know its own record only from the answer to a write.
     let unit = Unit::Job(job.uid.clone());
@@ -34,8 +34,8 @@ pub(crate) fn judge(view: &View, server: &Server, write: &ActionKind) -> Result<
     let mut uids = records.iter().flatten().filter_map(|job| job.metadata.uid.as_deref());
     let is_placed =
         uids.any(|uid| view.acknowledged.get(uid).is_some_and(|known| !known.is_empty()));
-    if matches!(write, ActionKind::ReleaseJob { .. }) && !is_placed {
-        return broken(RELEASED_WHEN_PLACED, trace::kind(write));
+    if matches!(write, Write::ReleaseJob { .. }) && !is_placed {
+        return broken(RELEASED_WHEN_PLACED, trace::write(write));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use fluxqueue_api::{FluxJob, FluxJobStatus, PlacementRange};
-use fluxqueue_core::{Action, ActionKind, Event, Outcome, WriteOutcome};
+use fluxqueue_core::{Action, ActionKind, Event, Outcome, Write, WriteOutcome};
 use fluxqueue_machine::cluster::Readiness;
 use fluxqueue_workload::{Controller, Pod};
 
@@ -144,38 +144,45 @@ pub(crate) fn action(action: &Action) -> String {
 pub(crate) fn kind(kind: &ActionKind) -> String {
     match kind {
         ActionKind::Bind { pod, node, .. } => format!("bind pod {pod} ({}) to {node}", pod.uid),
-        ActionKind::Ungate { pod, gate, .. } => {
-            format!("take gate {gate} off pod {pod} ({})", pod.uid)
-        }
-        ActionKind::SetPodScheduled { pod, reason, message, .. } => {
-            format!("tell pod {pod} ({}) {reason}: {message}", pod.uid)
-        }
-        ActionKind::Nominate { pod, node, .. } => {
-            format!("nominate pod {pod} ({}) to {node:?}", pod.uid)
-        }
-        ActionKind::CreateFluxJob { job, urgency } => {
-            format!("create {urgency:?} {}", flux_job(job))
-        }
-        ActionKind::WriteStatus { job, status, urgency, .. } => {
-            format!("write {urgency:?} FluxJob {job} ({}) {}", job.uid, self::status(status))
-        }
-        ActionKind::DeleteFluxJob { job, .. } => format!("delete FluxJob {job} ({})", job.uid),
-        ActionKind::WriteQueueStatus { queue, status, .. } => {
-            format!("write FluxQueue {queue} {status:?}")
-        }
-        ActionKind::SelectNode { claim, node, .. } => {
-            format!("select {node} for claim {claim} ({})", claim.uid)
-        }
-        ActionKind::ReleaseJob { job, .. } => format!("release {job} ({})", job.uid),
-        ActionKind::SuspendJob { job, .. } => format!("suspend {job} ({})", job.uid),
-        ActionKind::SetGroupCondition { group, condition, .. } => {
-            format!("condition of PodGroup {group} ({}): {condition:?}", group.uid)
-        }
-        ActionKind::ClaimVolume { volume, claim, .. } => {
-            format!("claim volume {volume} for {claim} ({})", claim.uid)
-        }
+        ActionKind::Write(write) => self::write(write),
         ActionKind::Note(note) => {
             format!("note {} {}: {}", note.subject.key(), note.reason, note.note)
+        }
+    }
+}
+
+/// Renders the effect of a write in a line.
+pub(crate) fn write(write: &Write) -> String {
+    match write {
+        Write::Ungate { pod, gate, .. } => {
+            format!("take gate {gate} off pod {pod} ({})", pod.uid)
+        }
+        Write::SetPodScheduled { pod, reason, message, .. } => {
+            format!("tell pod {pod} ({}) {reason}: {message}", pod.uid)
+        }
+        Write::Nominate { pod, node, .. } => {
+            format!("nominate pod {pod} ({}) to {node:?}", pod.uid)
+        }
+        Write::CreateFluxJob { job, urgency } => {
+            format!("create {urgency:?} {}", flux_job(job))
+        }
+        Write::WriteStatus { job, status, urgency, .. } => {
+            format!("write {urgency:?} FluxJob {job} ({}) {}", job.uid, self::status(status))
+        }
+        Write::DeleteFluxJob { job, .. } => format!("delete FluxJob {job} ({})", job.uid),
+        Write::WriteQueueStatus { queue, status, .. } => {
+            format!("write FluxQueue {queue} {status:?}")
+        }
+        Write::SelectNode { claim, node, .. } => {
+            format!("select {node} for claim {claim} ({})", claim.uid)
+        }
+        Write::ReleaseJob { job, .. } => format!("release {job} ({})", job.uid),
+        Write::SuspendJob { job, .. } => format!("suspend {job} ({})", job.uid),
+        Write::SetGroupCondition { group, condition, .. } => {
+            format!("condition of PodGroup {group} ({}): {condition:?}", group.uid)
+        }
+        Write::ClaimVolume { volume, claim, .. } => {
+            format!("claim volume {volume} for {claim} ({})", claim.uid)
         }
     }
 }
@@ -226,13 +233,15 @@ fn controller(it: &Controller) -> String {
 
 /// Renders the fields of a status that differ from the stored one.
 pub(crate) fn news(server: &Server, write: &ActionKind) -> String {
-    if let ActionKind::WriteQueueStatus { queue, .. } = write {
+    if let ActionKind::Write(Write::WriteQueueStatus { queue, .. }) = write {
         return server
             .queues
             .get(queue)
             .map_or_else(String::new, |queue| format!("after {:?}", queue.status));
     }
-    let ActionKind::WriteStatus { job, status, .. } = write else { return String::new() };
+    let ActionKind::Write(Write::WriteStatus { job, status, .. }) = write else {
+        return String::new();
+    };
     let stored = server.flux_job(job).and_then(|stored| stored.status.clone()).unwrap_or_default();
     let fields = |status: &FluxJobStatus| serde_json::to_value(status).unwrap_or_default();
     let (before, after) = (fields(&stored), fields(status));

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, JobState, PlacementRange};
-use fluxqueue_core::{Action, ActionId, ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
+use fluxqueue_core::{
+    Action, ActionId, ActionKind, BindOutcome, Event, Outcome, Write, WriteOutcome,
+};
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_workload::pod_group::PodGroup;
 use fluxqueue_workload::{Controller, NodeName, ObjectKey, Phase, Pod, Time, Uid};
@@ -234,7 +236,7 @@ impl View {
     /// Counts the creations of a record as over, whatever their answers will be.
     fn end_creations(&mut self, key: &ObjectKey) {
         self.end_open(|it| match it {
-            ActionKind::CreateFluxJob { job, .. } => flux_job_key(job) == *key,
+            ActionKind::Write(Write::CreateFluxJob { job, .. }) => flux_job_key(job) == *key,
             _ => false,
         });
     }
@@ -263,13 +265,15 @@ impl View {
                 }
             }
             (
-                Some(ActionKind::WriteStatus { job, status, .. }),
+                Some(ActionKind::Write(Write::WriteStatus { job, status, .. })),
                 Outcome::Write(WriteOutcome::Written(stored)),
             ) => {
                 self.acknowledge(&job.uid, &status.placement);
                 // A trailing write that this one has overtaken is over.
                 self.end_open(|it| match it {
-                    ActionKind::WriteStatus { job: other, .. } => other.uid == job.uid,
+                    ActionKind::Write(Write::WriteStatus { job: other, .. }) => {
+                        other.uid == job.uid
+                    }
                     _ => false,
                 });
                 if let Some(stored) = stored {
@@ -277,7 +281,7 @@ impl View {
                 }
             }
             (
-                Some(ActionKind::CreateFluxJob { .. }),
+                Some(ActionKind::Write(Write::CreateFluxJob { .. })),
                 Outcome::Write(WriteOutcome::Written(Some(job))),
             ) => {
                 // A creation that this one has overtaken is over too.
@@ -285,18 +289,21 @@ impl View {
                 self.note_placement(job);
             }
             (
-                Some(ActionKind::ReleaseJob { job, .. }),
+                Some(ActionKind::Write(Write::ReleaseJob { job, .. })),
                 Outcome::Write(WriteOutcome::Written(_)),
             ) => {
                 self.released.insert(job.uid);
             }
             (
-                Some(ActionKind::SetGroupCondition { group, condition, .. }),
+                Some(ActionKind::Write(Write::SetGroupCondition { group, condition, .. })),
                 Outcome::Write(WriteOutcome::Written(_)),
             ) if condition.is_true => {
                 self.started_groups.insert(group.uid);
             }
-            (Some(ActionKind::Ungate { pod, .. }), Outcome::Write(WriteOutcome::Written(_))) => {
+            (
+                Some(ActionKind::Write(Write::Ungate { pod, .. })),
+                Outcome::Write(WriteOutcome::Written(_)),
+            ) => {
                 self.ungated.insert(pod.uid);
             }
             _ => {}
@@ -305,19 +312,19 @@ impl View {
 
     /// Takes up an action of the core.
     pub(crate) fn ask(&mut self, action: &Action, now: Time) {
-        if let ActionKind::SetGroupCondition { group, .. } = &action.kind {
+        if let ActionKind::Write(Write::SetGroupCondition { group, .. }) = &action.kind {
             self.told_groups.insert(group.uid.clone(), now);
         }
         if let ActionKind::Bind { pod, node, .. } = &action.kind {
             let binding = Binding { node: node.clone(), state: BindingState::Open };
             self.bindings.insert(pod.uid.clone(), binding);
         }
-        if let ActionKind::WriteStatus { job, status, .. } = &action.kind
+        if let ActionKind::Write(Write::WriteStatus { job, status, .. }) = &action.kind
             && matches!(status.state, Some(JobState::Completed | JobState::Failed))
         {
             self.ended.insert(job.uid.clone());
         }
-        if let ActionKind::WriteStatus { job, status, .. } = &action.kind {
+        if let ActionKind::Write(Write::WriteStatus { job, status, .. }) = &action.kind {
             if status.queued_at.is_some() {
                 self.gave_up_places.remove(&job.uid);
             } else if says_paused(status) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fluxqueue_api::{ConditionType, FluxJob, FluxJobSpec, FluxJobStatus, JobState, WorkloadKind};
-use fluxqueue_core::{ActionKind, Urgency};
+use fluxqueue_core::{ActionKind, Urgency, Write};
 use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Time};
 
 use crate::jobs;
@@ -18,7 +18,7 @@ pub(crate) fn judge(
     view: &View,
     server: &Server,
     now: Time,
-    write: &ActionKind,
+    write: &Write,
 ) -> Result<(), Violation> {
     judge_owner(view, server, write)?;
     judge_record(view, write)?;
@@ -31,40 +31,38 @@ pub(crate) fn judge(
 }
 
 /// Judges that each scheduler writes only to its own pods, and to FluxJobs that are made of them.
-fn judge_owner(view: &View, server: &Server, write: &ActionKind) -> Result<(), Violation> {
+fn judge_owner(view: &View, server: &Server, write: &Write) -> Result<(), Violation> {
     let is_own = match write {
-        ActionKind::CreateFluxJob { job, .. } => jobs::is_of(job, &view.scheduler),
-        ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. } => {
+        Write::CreateFluxJob { job, .. } => jobs::is_of(job, &view.scheduler),
+        Write::WriteStatus { job, .. } | Write::DeleteFluxJob { job, .. } => {
             server.flux_job(job).is_none_or(|stored| jobs::is_of(stored, &view.scheduler))
         }
-        ActionKind::Ungate { pod, .. }
-        | ActionKind::SetPodScheduled { pod, .. }
-        | ActionKind::Nominate { pod, .. } => {
+        Write::Ungate { pod, .. }
+        | Write::SetPodScheduled { pod, .. }
+        | Write::Nominate { pod, .. } => {
             view.pods.get(&pod.uid).is_none_or(|pod| pod.scheduler == view.scheduler)
         }
         // Queues belong to all schedulers, and so do claims and volumes.
-        ActionKind::SelectNode { .. }
-        | ActionKind::ClaimVolume { .. }
-        | ActionKind::ReleaseJob { .. }
-        | ActionKind::SuspendJob { .. }
-        | ActionKind::SetGroupCondition { .. }
-        | ActionKind::WriteQueueStatus { .. }
-        | ActionKind::Bind { .. }
-        | ActionKind::Note(_) => true,
+        Write::SelectNode { .. }
+        | Write::ClaimVolume { .. }
+        | Write::ReleaseJob { .. }
+        | Write::SuspendJob { .. }
+        | Write::SetGroupCondition { .. }
+        | Write::WriteQueueStatus { .. } => true,
     };
     if is_own {
         return Ok(());
     }
     broken(
         "objects of another scheduler are left alone",
-        format!("{} does {}", view.scheduler, trace::kind(write)),
+        format!("{} does {}", view.scheduler, trace::write(write)),
     )
 }
 
 /// Judges that a lone pod that got its node without waiting has no FluxJob, unless all lone pods
 /// have one.
-fn judge_record(view: &View, write: &ActionKind) -> Result<(), Violation> {
-    let ActionKind::CreateFluxJob { job, .. } = write else { return Ok(()) };
+fn judge_record(view: &View, write: &Write) -> Result<(), Violation> {
+    let Write::CreateFluxJob { job, .. } = write else { return Ok(()) };
     let has_its_node = |pod: &&Arc<Pod>| pod.node.is_some() || pod.phase.is_terminal();
     let of_lone_pod = |uid: &str| {
         job.spec.workload_ref.kind == WorkloadKind::Pod
@@ -72,41 +70,36 @@ fn judge_record(view: &View, write: &ActionKind) -> Result<(), Violation> {
             && view.pods.get(uid).as_ref().is_some_and(has_its_node)
     };
     if of_lone_pod(jobs::workload_uid(job)) {
-        return broken("a lone pod that has its node is given no FluxJob", trace::kind(write));
+        return broken("a lone pod that has its node is given no FluxJob", trace::write(write));
     }
     Ok(())
 }
 
 /// Judges that a write names a version, and leaves the conditions of others alone. Otherwise it
 /// would overwrite them.
-fn judge_version(write: &ActionKind) -> Result<(), Violation> {
+fn judge_version(write: &Write) -> Result<(), Violation> {
     match write {
-        ActionKind::WriteStatus { status, .. }
+        Write::WriteStatus { status, .. }
             if status.conditions.iter().any(|it| ConditionType::from_name(&it.type_).is_none()) =>
         {
-            broken("conditions of others are left to them", trace::kind(write))
+            broken("conditions of others are left to them", trace::write(write))
         }
-        ActionKind::WriteStatus { resource_version, .. }
-        | ActionKind::DeleteFluxJob { resource_version, .. }
-        | ActionKind::ReleaseJob { resource_version, .. }
-        | ActionKind::SuspendJob { resource_version, .. }
-        | ActionKind::SetGroupCondition { resource_version, .. }
+        Write::WriteStatus { resource_version, .. }
+        | Write::DeleteFluxJob { resource_version, .. }
+        | Write::ReleaseJob { resource_version, .. }
+        | Write::SuspendJob { resource_version, .. }
+        | Write::SetGroupCondition { resource_version, .. }
             if resource_version.is_none() =>
         {
-            broken("every write says on which version it was decided", trace::kind(write))
+            broken("every write says on which version it was decided", trace::write(write))
         }
         _ => Ok(()),
     }
 }
 
 /// Judges that instants in a write are the server's, and that none lies ahead.
-fn judge_times(
-    view: &View,
-    server: &Server,
-    now: Time,
-    write: &ActionKind,
-) -> Result<(), Violation> {
-    let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
+fn judge_times(view: &View, server: &Server, now: Time, write: &Write) -> Result<(), Violation> {
+    let Write::WriteStatus { job, status, .. } = write else { return Ok(()) };
     let Some(stored) = server.flux_job(job) else { return Ok(()) };
     let times = |status: &FluxJobStatus| {
         [&status.queued_at, &status.start_time, &status.completion_time]
@@ -131,32 +124,32 @@ fn judge_times(
     if ahead && newest <= latest {
         return broken(
             "no instant is written that lies ahead",
-            format!("{} at {latest}", trace::kind(write)),
+            format!("{} at {latest}", trace::write(write)),
         );
     }
     Ok(())
 }
 
 /// Judges that the epoch of the process that placed a job stays on record as long as the placement.
-fn judge_epoch(view: &View, server: &Server, write: &ActionKind) -> Result<(), Violation> {
-    let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
+fn judge_epoch(view: &View, server: &Server, write: &Write) -> Result<(), Violation> {
+    let Write::WriteStatus { job, status, .. } = write else { return Ok(()) };
     let Some(stored) = stored(view, server, job).and_then(|stored| stored.status.as_ref()) else {
         return Ok(());
     };
     let kept = !status.placement.is_empty() && status.placement == stored.placement;
     if kept && stored.epoch.is_some() && status.epoch != stored.epoch {
-        let text = format!("{:?} over {:?}: {}", status.epoch, stored.epoch, trace::kind(write));
+        let text = format!("{:?} over {:?}: {}", status.epoch, stored.epoch, trace::write(write));
         return broken("the epoch is that of the leader that placed", text);
     }
     Ok(())
 }
 
 /// Judges that there is at most one write to each object at a time.
-fn judge_write(view: &View, write: &ActionKind) -> Result<(), Violation> {
+fn judge_write(view: &View, write: &Write) -> Result<(), Violation> {
     let key = target(write);
     // A write to an object that is gone is over, whatever its answer will be.
-    let is_of_gone = |open: &ActionKind| match open {
-        ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. } => {
+    let is_of_gone = |open: &Write| match open {
+        Write::WriteStatus { job, .. } | Write::DeleteFluxJob { job, .. } => {
             view.gone.contains(&job.uid)
         }
         _ => false,
@@ -164,32 +157,34 @@ fn judge_write(view: &View, write: &ActionKind) -> Result<(), Violation> {
     let mut others = view
         .open
         .iter()
-        .filter(|(id, open)| target(open) == key && !view.over.contains(id) && !is_of_gone(open));
-    if let Some((_, other)) = others.next()
+        .filter(|(id, _)| !view.over.contains(id))
+        .filter_map(
+            |(_, open)| if let ActionKind::Write(write) = open { Some(write) } else { None },
+        )
+        .filter(|open| target(open) == key && !is_of_gone(open));
+    if let Some(other) = others.next()
         && !(is_urgent(write) && is_trailing(other) && others.next().is_none())
     {
         return broken(
             "one write per object is under way",
-            format!("{} while {}", trace::kind(write), trace::kind(other)),
+            format!("{} while {}", trace::write(write), trace::write(other)),
         );
     }
     Ok(())
 }
 
 /// True if Bindings wait for the write: it may overtake a trailing one.
-fn is_urgent(write: &ActionKind) -> bool {
+fn is_urgent(write: &Write) -> bool {
     urgency(write) == Some(Urgency::Urgent)
 }
 
-fn is_trailing(write: &ActionKind) -> bool {
+fn is_trailing(write: &Write) -> bool {
     urgency(write) == Some(Urgency::Trailing)
 }
 
-fn urgency(write: &ActionKind) -> Option<Urgency> {
+fn urgency(write: &Write) -> Option<Urgency> {
     match write {
-        ActionKind::CreateFluxJob { urgency, .. } | ActionKind::WriteStatus { urgency, .. } => {
-            Some(*urgency)
-        }
+        Write::CreateFluxJob { urgency, .. } | Write::WriteStatus { urgency, .. } => Some(*urgency),
         _ => None,
     }
 }
@@ -205,8 +200,8 @@ fn queues_as_one(spec: &FluxJobSpec) -> bool {
 /// Judges that each job with a place in the queue keeps it, also over a restart. (Sets queue pod by
 /// pod, each at its own age.) A Job that waits without pods gives it up while the releases of its
 /// namespace are paused, and then comes back behind the waiting jobs.
-fn judge_place(view: &View, server: &Server, write: &ActionKind) -> Result<(), Violation> {
-    let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
+fn judge_place(view: &View, server: &Server, write: &Write) -> Result<(), Violation> {
+    let Write::WriteStatus { job, status, .. } = write else { return Ok(()) };
     let Some(stored) = stored(view, server, job) else { return Ok(()) };
     let queued_at = stored.status.as_ref().and_then(|status| status.queued_at.as_ref());
     let is_kept = match (queued_at, &status.queued_at) {
@@ -222,15 +217,15 @@ fn judge_place(view: &View, server: &Server, write: &ActionKind) -> Result<(), V
     if queues_as_one(&stored.spec) && !is_kept {
         return broken(
             "a place in the queue is kept",
-            format!("{} over {queued_at:?}", trace::kind(write)),
+            format!("{} over {queued_at:?}", trace::write(write)),
         );
     }
     Ok(())
 }
 
 /// Judges that an ended job stays ended with the same end time, also after a restart.
-fn judge_end(view: &View, server: &Server, write: &ActionKind) -> Result<(), Violation> {
-    let ActionKind::WriteStatus { job, status, .. } = write else { return Ok(()) };
+fn judge_end(view: &View, server: &Server, write: &Write) -> Result<(), Violation> {
+    let Write::WriteStatus { job, status, .. } = write else { return Ok(()) };
     let Some(job) = stored(view, server, job) else { return Ok(()) };
     let Some(stored) = &job.status else { return Ok(()) };
     // A set with a deleted Deployment may make one more pod before it goes itself.
@@ -238,33 +233,29 @@ fn judge_end(view: &View, server: &Server, write: &ActionKind) -> Result<(), Vio
         && queues_as_one(&job.spec);
     if ended && (status.state != stored.state || status.completion_time != stored.completion_time) {
         let text =
-            format!("{} over {:?} {:?}", trace::kind(write), stored.state, stored.completion_time);
+            format!("{} over {:?} {:?}", trace::write(write), stored.state, stored.completion_time);
         return broken("an ended job stays ended", text);
     }
     Ok(())
 }
 
-/// Returns the target of the action: a `FluxJob` by its name, since it may not exist yet; a pod by
+/// Returns the target of the write: a `FluxJob` by its name, since it may not exist yet; a pod by
 /// its uid.
-fn target(action: &ActionKind) -> (&'static str, Arc<str>) {
+fn target(write: &Write) -> (&'static str, Arc<str>) {
     let named = |key: &ObjectKey| Arc::from(key.to_string());
-    match action {
-        ActionKind::CreateFluxJob { job, .. } => ("FluxJob", named(&flux_job_key(job))),
-        ActionKind::WriteStatus { job, .. } | ActionKind::DeleteFluxJob { job, .. } => {
+    match write {
+        Write::CreateFluxJob { job, .. } => ("FluxJob", named(&flux_job_key(job))),
+        Write::WriteStatus { job, .. } | Write::DeleteFluxJob { job, .. } => {
             ("FluxJob", named(&job.key))
         }
-        ActionKind::Ungate { pod, .. } => ("gate", (*pod.uid).into()),
-        ActionKind::SetPodScheduled { pod, .. } => ("condition", (*pod.uid).into()),
-        ActionKind::Nominate { pod, .. } => ("nomination", (*pod.uid).into()),
-        ActionKind::SelectNode { claim, .. } => ("claim", (*claim.uid).into()),
-        ActionKind::ClaimVolume { volume, .. } => ("volume", (*volume.uid).into()),
-        ActionKind::ReleaseJob { job, .. } | ActionKind::SuspendJob { job, .. } => {
-            ("job", (*job.uid).into())
-        }
-        ActionKind::SetGroupCondition { group, .. } => ("PodGroup", (*group.uid).into()),
-        ActionKind::WriteQueueStatus { queue, .. } => ("FluxQueue", Arc::clone(queue)),
-        ActionKind::Bind { pod, .. } => ("binding", (*pod.uid).into()),
-        ActionKind::Note(note) => ("note", named(&note.subject.key())),
+        Write::Ungate { pod, .. } => ("gate", (*pod.uid).into()),
+        Write::SetPodScheduled { pod, .. } => ("condition", (*pod.uid).into()),
+        Write::Nominate { pod, .. } => ("nomination", (*pod.uid).into()),
+        Write::SelectNode { claim, .. } => ("claim", (*claim.uid).into()),
+        Write::ClaimVolume { volume, .. } => ("volume", (*volume.uid).into()),
+        Write::ReleaseJob { job, .. } | Write::SuspendJob { job, .. } => ("job", (*job.uid).into()),
+        Write::SetGroupCondition { group, .. } => ("PodGroup", (*group.uid).into()),
+        Write::WriteQueueStatus { queue, .. } => ("FluxQueue", Arc::clone(queue)),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::names;
 
-use crate::action::ActionKind;
+use crate::action::Write;
 use crate::binding::dispatch::is_gated;
 use crate::binding::mounting::Mounting;
 use crate::in_flight::InFlight;
@@ -147,7 +147,7 @@ impl Binding<'_> {
         let member = self.jobs.members.known(uid)?;
         let (pod, resource_version) = (member.pod.id.clone(), member.pod.resource_version.clone());
         let on_its_way = member.ungating;
-        let ungate = || ActionKind::Ungate { pod, resource_version, gate: Arc::from(names::GATE) };
+        let ungate = || Write::Ungate { pod, resource_version, gate: Arc::from(names::GATE) };
         let action = on_its_way
             .unwrap_or_else(|| self.agenda.actions.ask(ungate(), InFlight::Ungate(uid.clone())));
         let member = self.jobs.members.known_mut(uid)?;

@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::action::ActionKind;
+use crate::action::Write;
 use crate::backoff::Backoff;
 use crate::event::WriteOutcome;
 use crate::in_flight::InFlight;
@@ -150,7 +150,7 @@ impl Binding<'_> {
                 }
                 Progress::Claim(volume) => {
                     let resource_version = volume.resource_version.clone();
-                    let kind = ActionKind::ClaimVolume {
+                    let write = Write::ClaimVolume {
                         volume: ObjectRef {
                             key: ObjectKey::new("", Arc::clone(&volume.name)),
                             uid: volume.uid.clone(),
@@ -159,16 +159,16 @@ impl Binding<'_> {
                         claim: claim.clone(),
                         was_meant: volume.claim.is_some(),
                     };
-                    self.write_volume(uid, &claim, kind, resource_version);
+                    self.write_volume(uid, &claim, write, resource_version);
                     waits_for = waits_for.or(Some(claim));
                 }
                 Progress::Select(resource_version) => {
-                    let kind = ActionKind::SelectNode {
+                    let write = Write::SelectNode {
                         claim: claim.clone(),
                         resource_version: resource_version.clone(),
                         node: choice.node.clone(),
                     };
-                    self.write_volume(uid, &claim, kind, resource_version);
+                    self.write_volume(uid, &claim, write, resource_version);
                     waits_for = waits_for.or(Some(claim));
                 }
             }
@@ -194,10 +194,10 @@ impl Binding<'_> {
         &mut self,
         uid: &Uid,
         claim: &ObjectRef,
-        kind: ActionKind,
+        write: Write,
         version: Option<Arc<str>>,
     ) {
-        self.agenda.actions.ask(kind, InFlight::Volume(uid.clone(), claim.clone(), version));
+        self.agenda.actions.ask(write, InFlight::Volume(uid.clone(), claim.clone(), version));
         if let Some(choice) = self.planner.cluster.volumes_mut().choice_mut(uid) {
             choice.written.insert(claim.clone(), Written::Asked);
         }

@@ -1,6 +1,6 @@
 //! Writes to a suspended Job: its release, and the outcome of that.
 
-use crate::action::{ActionId, ActionKind};
+use crate::action::{ActionId, Write};
 use crate::backoff::Backoff;
 use crate::event::WriteOutcome;
 use crate::in_flight::InFlight;
@@ -53,13 +53,13 @@ impl Binding<'_> {
             return Ok(());
         };
         let (job, resource_version) = (made_by.id.clone(), resource_version.clone());
-        let kind = match change {
+        let write = match change {
             JobChange::Release => {
-                ActionKind::ReleaseJob { job, resource_version, at: self.clock.wall_now() }
+                Write::ReleaseJob { job, resource_version, at: self.clock.wall_now() }
             }
-            JobChange::Suspend => ActionKind::SuspendJob { job, resource_version },
+            JobChange::Suspend => Write::SuspendJob { job, resource_version },
         };
-        let action = self.agenda.actions.ask(kind, InFlight::Job(id));
+        let action = self.agenda.actions.ask(write, InFlight::Job(id));
         let job = self.jobs.all.get_mut(&id);
         if let Some(Suspended::Waits(write)) = job.map(|job| &mut job.suspended) {
             write.under_way = Some((action, change));

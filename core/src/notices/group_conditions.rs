@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{JobState, text};
 
-use crate::action::ActionKind;
+use crate::action::Write;
 use crate::event::WriteOutcome;
 use crate::in_flight::InFlight;
 use crate::jobs::pod_groups::key_of;
@@ -50,7 +50,7 @@ impl Notices<'_> {
         }
         if let Some((group, condition)) = due.and_then(|_| self.news_of_group(key)) {
             let before = group.condition.as_ref().map(|before| before.is_true);
-            let kind = ActionKind::SetGroupCondition {
+            let write = Write::SetGroupCondition {
                 group: group.id.clone(),
                 resource_version: group.resource_version.clone(),
                 version: group.version,
@@ -59,7 +59,7 @@ impl Notices<'_> {
             };
             let (uid, condition) = (group.id.uid.clone(), Box::new(condition));
             let about = InFlight::GroupCondition(key.clone(), uid, condition);
-            self.agenda.actions.ask(kind, about);
+            self.agenda.actions.ask(write, about);
             self.jobs.controllers.groups.is_being_told(key, now.plus_millis(GROUP_MILLIS));
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{ConditionType, EventReason, text};
 
-use crate::action::{ActionKind, EventKind, Subject};
+use crate::action::{EventKind, Subject, Write};
 use crate::agenda::Agenda;
 use crate::in_flight::InFlight;
 use crate::jobs::clock::Clock;
@@ -84,14 +84,14 @@ impl Notices<'_> {
         }
         member.reported = Some((message.to_owned(), now));
         let newly = known.is_none_or(|known| known.scheduled);
-        let kind = ActionKind::SetPodScheduled {
+        let write = Write::SetPodScheduled {
             pod: pod.id.clone(),
             resource_version: pod.resource_version.clone(),
             reason,
             message: message.to_owned(),
             newly,
         };
-        let action = self.agenda.actions.ask(kind, InFlight::Condition(uid.clone()));
+        let action = self.agenda.actions.ask(write, InFlight::Condition(uid.clone()));
         let member = self.jobs.members.known_mut(uid)?;
         member.telling = Some(action);
         let subject = Subject::Pod(pod.id.clone());

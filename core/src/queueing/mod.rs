@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fluxqueue_api::{BlockedReason, EventReason, FluxQueueStatus, JobState, names};
 
-use crate::action::{ActionKind, EventKind, Subject};
+use crate::action::{EventKind, Subject, Write};
 use crate::agenda::Agenda;
 use crate::event::WriteOutcome;
 use crate::in_flight::InFlight;
@@ -177,12 +177,12 @@ impl Queueing<'_> {
                 let reporter = reporter.unwrap_or_else(|| Arc::from(names::SCHEDULER_NAME));
                 self.agenda.note(subject, kind, reason.as_str(), "Reading", text, &reporter);
             }
-            let kind = ActionKind::WriteQueueStatus {
+            let write = Write::WriteQueueStatus {
                 queue: Arc::clone(&name),
                 uid: uid.clone(),
                 status: status.clone(),
             };
-            self.agenda.actions.ask(kind, InFlight::Queue(name, uid, status));
+            self.agenda.actions.ask(write, InFlight::Queue(name, uid, status));
         }
     }
 

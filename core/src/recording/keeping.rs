@@ -2,7 +2,7 @@
 
 use fluxqueue_api::WorkloadKind;
 
-use crate::action::ActionKind;
+use crate::action::Write;
 use crate::in_flight::InFlight;
 use crate::jobs::job::Job;
 use crate::parts::Recording;
@@ -43,11 +43,9 @@ impl Recording<'_> {
                 let reference = ObjectRef { key: job.key.clone(), uid: uid.clone() };
                 let uid = uid.clone();
                 let based_on = job.record.seen.resource_version.clone();
-                let kind = ActionKind::DeleteFluxJob {
-                    job: reference,
-                    resource_version: based_on.clone(),
-                };
-                let action = self.agenda.actions.ask(kind, InFlight::Record(id));
+                let write =
+                    Write::DeleteFluxJob { job: reference, resource_version: based_on.clone() };
+                let action = self.agenda.actions.ask(write, InFlight::Record(id));
                 let job = self.jobs.all.known_mut(&id)?;
                 job.record.stored = Stored::Deleting { uid, action, based_on };
             }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use crate::action::{ActionId, ActionKind, Urgency};
+use crate::action::{ActionId, Urgency, Write};
 use crate::agenda::Agenda;
 use crate::event::WriteOutcome;
 use crate::in_flight::InFlight;
@@ -161,8 +161,8 @@ impl Recording<'_> {
         let snapshot = self.snapshot(job);
         let object = Box::new(snapshot.object());
         let urgency = urgency(job);
-        let kind = ActionKind::CreateFluxJob { job: object, urgency };
-        let action = self.agenda.actions.ask(kind, InFlight::Record(id));
+        let write = Write::CreateFluxJob { job: object, urgency };
+        let action = self.agenda.actions.ask(write, InFlight::Record(id));
         let job = self.jobs.all.known_mut(&id)?;
         job.record.stored = Stored::Creating(action, urgency);
         Ok(())
@@ -269,13 +269,13 @@ impl Recording<'_> {
         let urgency = urgency(job);
         let resource_version = job.record.seen.resource_version.clone();
         let based_on = resource_version.clone();
-        let kind = ActionKind::WriteStatus {
+        let write = Write::WriteStatus {
             job: reference,
             resource_version,
             status: Arc::clone(&status),
             urgency,
         };
-        let action = self.agenda.actions.ask(kind, InFlight::Record(id));
+        let action = self.agenda.actions.ask(write, InFlight::Record(id));
         let job = self.jobs.all.known_mut(&id)?;
         job.start
             .seats

@@ -7,7 +7,7 @@ pub(crate) mod priority_classes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::action::ActionKind;
+use crate::action::Write;
 use crate::agenda::Agenda;
 use crate::in_flight::InFlight;
 use crate::intake::Intake;
@@ -136,11 +136,11 @@ impl Recovery<'_> {
                 .wake(Timer::Stray(key.clone()), self.clock.now.plus_millis(UNSEEN_MILLIS));
         }
         if let Some(reference) = reference(object) {
-            let kind = ActionKind::DeleteFluxJob {
+            let write = Write::DeleteFluxJob {
                 job: reference.clone(),
                 resource_version: version_of(object),
             };
-            let action = self.agenda.actions.ask(kind, InFlight::Stray(key.clone()));
+            let action = self.agenda.actions.ask(write, InFlight::Stray(key.clone()));
             self.records.note_removal(reference, action);
         }
     }

@@ -29,9 +29,9 @@ fn status_of<'a>(
     outcome: &'a WriteOutcome,
 ) -> impl Fn(&Action) -> Option<Outcome> + 'a {
     move |action| {
-        let is_of_it =
-            matches!(&action.kind, ActionKind::WriteStatus { job, .. } if job.key == *key);
-        is_of_it.then(|| Outcome::Write(outcome.clone()))
+        status_written(action)
+            .is_some_and(|(job, ..)| job.key == *key)
+            .then(|| Outcome::Write(outcome.clone()))
     }
 }
 

@@ -161,10 +161,9 @@ fn what_has_changed_while_a_condition_is_written_is_said_after_it() {
     world.submit(Pod { exclusive: Some(true), ..of_group(pod("p1", 9), "g", Ok(2)) });
     let mut open = Vec::new();
     for _ in 0..3 {
-        let (conditions, others): (Vec<_>, Vec<_>) = world
-            .step()
-            .into_iter()
-            .partition(|action| matches!(action.kind, ActionKind::SetPodScheduled { .. }));
+        let (conditions, others): (Vec<_>, Vec<_>) = world.step().into_iter().partition(|action| {
+            matches!(action.kind, ActionKind::Write(Write::SetPodScheduled { .. }))
+        });
         open.extend(conditions);
         world.carry_out_all(others);
     }

@@ -409,7 +409,7 @@ fn a_job_with_a_flux_job_that_cannot_be_written_is_told_that_its_promise_is_brok
     let mut world = waiting_gang(QueuePolicy::Easy);
     world.edit("j", |spec| spec.overrides.walltime_seconds = Some(50));
     let is_of_j = |action: &Action| match &action.kind {
-        ActionKind::WriteStatus { job, .. } => job.key.name.starts_with("j-"),
+        ActionKind::Write(Write::WriteStatus { job, .. }) => job.key.name.starts_with("j-"),
         _ => false,
     };
     let (own, others): (Vec<Action>, Vec<Action>) = world.step().into_iter().partition(is_of_j);

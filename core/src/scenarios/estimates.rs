@@ -203,7 +203,7 @@ fn of_many_estimates_that_move_at_once_five_are_written_in_a_second() {
     for _ in 0..200 {
         let actions = world.step();
         let written = actions.iter().filter(|action| match &action.kind {
-            ActionKind::WriteStatus { job, status, .. } => {
+            ActionKind::Write(Write::WriteStatus { job, status, .. }) => {
                 let known = world.records[&job.key].status.clone().expect("a status");
                 let mut as_known = (**status).clone();
                 as_known.estimated_start.clone_from(&known.estimated_start);

@@ -214,8 +214,7 @@ fn nothing_is_sent_to_a_node_to_which_another_scheduler_came() {
     submit(&mut world, "j", 2, 1);
     let mut actions = world.step();
     for _ in 0..10 {
-        let writes = |action: &Action| matches!(&action.kind, ActionKind::WriteStatus { status, .. } if !status.placement.is_empty());
-        if actions.iter().any(writes) {
+        if actions.iter().any(writes_placement) {
             break;
         }
         world.carry_out_all(actions);

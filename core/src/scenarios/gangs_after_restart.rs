@@ -21,7 +21,10 @@ fn a_group_that_comes_late_does_not_take_the_flux_job_that_is_being_removed() {
     world.pass_seconds(6);
     let removal = world.step();
     assert!(
-        removal.iter().any(|action| matches!(&action.kind, ActionKind::DeleteFluxJob { job, .. } if job.key == left)),
+        removal.iter().any(|action| match &action.kind {
+            ActionKind::Write(Write::DeleteFluxJob { job, .. }) => job.key == left,
+            _ => false,
+        }),
         "{removal:?}"
     );
     world.submit(of_group(pod("g2", 1), "gang", Ok(2)));
@@ -29,10 +32,10 @@ fn a_group_that_comes_late_does_not_take_the_flux_job_that_is_being_removed() {
     for _ in 0..5 {
         for action in world.step() {
             match &action.kind {
-                ActionKind::WriteStatus { job, .. } => {
+                ActionKind::Write(Write::WriteStatus { job, .. }) => {
                     assert_ne!(job.key, left, "while it is being removed");
                 }
-                ActionKind::CreateFluxJob { job, .. } => made.push(key_of(job)),
+                ActionKind::Write(Write::CreateFluxJob { job, .. }) => made.push(key_of(job)),
                 _ => {}
             }
         }
@@ -424,11 +427,12 @@ fn a_gang_whose_placement_was_withdrawn_says_again_why_it_waits_though_a_restart
     world.settle();
     let why = world.blocked("j");
     let writes = writes_after_restart(&mut world, &nodes, &[job("j", 2, 2)]);
-    assert!(!writes.iter().any(|write| write.starts_with("WriteStatus")), "{writes:#?}");
+    let is_status =
+        |kind: &ActionKind| matches!(kind, ActionKind::Write(Write::WriteStatus { .. }));
+    assert!(!writes.iter().any(is_status), "{writes:#?}");
     world.delete("theirs");
-    let places = |action: &Action| matches!(&action.kind, ActionKind::WriteStatus { status, .. } if !status.placement.is_empty());
     let mut placed = world.step();
-    while !placed.iter().any(places) {
+    while !placed.iter().any(writes_placement) {
         assert!(!placed.is_empty(), "it is placed");
         world.carry_out_all(placed);
         placed = world.step();

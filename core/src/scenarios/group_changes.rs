@@ -25,10 +25,10 @@ fn a_record_says_how_many_pods_its_group_needs_and_nothing_of_one_that_is_not_th
 }
 
 /// Carries out everything up to the first step with such an action, which is returned.
-fn step_to(world: &mut World, is_it: impl Fn(&ActionKind) -> bool) -> Action {
+fn step_to(world: &mut World, is_it: impl Fn(&Action) -> bool) -> Action {
     for _ in 0..20 {
         let (mut those, others): (Vec<Action>, Vec<Action>) =
-            world.step().into_iter().partition(|action| is_it(&action.kind));
+            world.step().into_iter().partition(|action| is_it(action));
         world.carry_out_all(others);
         if let Some(action) = those.pop() {
             return action;
@@ -45,17 +45,15 @@ fn lone_pods_unrecorded() -> CoreSettings {
     CoreSettings { record_lone_pods: false, ..settings() }
 }
 
-fn places(kind: &ActionKind) -> bool {
-    matches!(kind, ActionKind::WriteStatus { status, .. } if !status.placement.is_empty())
-}
-
 #[test]
 fn a_pod_is_not_bound_without_its_group_if_a_write_for_it_has_failed() {
     let mut world = World::new(&[("a", 2)]);
     world.tell_group(basic());
     let gates = vec![Arc::from(fluxqueue_api::names::GATE)];
     world.submit(Pod { gates, ..of_g("p0", 1) });
-    let ungate = step_to(&mut world, |kind| matches!(kind, ActionKind::Ungate { .. }));
+    let ungate = step_to(&mut world, |action| {
+        matches!(action.kind, ActionKind::Write(Write::Ungate { .. }))
+    });
     world.tell(Event::Done(ungate.id, Outcome::Write(WriteOutcome::Conflict)));
     world.step();
     world.tell(Event::PodGroupGone(basic().id));
@@ -72,7 +70,7 @@ fn a_pod_of_which_the_binding_failed_after_its_group_went_waits_for_the_group() 
     let mut world = World::new(&[("a", 2)]);
     world.tell_group(basic());
     world.submit(of_g("p0", 1));
-    let binding = step_to(&mut world, |kind| matches!(kind, ActionKind::Bind { .. }));
+    let binding = step_to(&mut world, |action| matches!(action.kind, ActionKind::Bind { .. }));
     world.tell(Event::PodGroupGone(basic().id));
     world.step();
     world.tell(Event::Done(binding.id, Outcome::Bind(BindOutcome::Gated)));
@@ -95,7 +93,8 @@ fn a_pod_with_a_lost_answer_is_not_bound_without_its_group() {
         world.tell_group(group("g", policy));
         world.submit(of_g("p0", 1));
         for _ in 0..failures {
-            let binding = step_to(&mut world, |kind| matches!(kind, ActionKind::Bind { .. }));
+            let binding =
+                step_to(&mut world, |action| matches!(action.kind, ActionKind::Bind { .. }));
             let lost = BindOutcome::Failed("timeout".to_owned());
             world.tell(Event::Done(binding.id, Outcome::Bind(lost)));
             world.pass_seconds(7);
@@ -122,7 +121,7 @@ fn a_placement_is_taken_back_if_its_group_asks_for_more_pods_or_goes_before_a_bi
         for name in ["p0", "p1"] {
             world.submit(of_g(name, 1));
         }
-        let write = step_to(&mut world, places);
+        let write = step_to(&mut world, writes_placement);
         if restarts {
             world.carry_out(write);
             world.restart();
@@ -157,7 +156,9 @@ fn pods_that_come_back_while_their_record_is_removed_have_one_again() {
     }
     world.settle();
     world.tell_group(basic());
-    let removal = step_to(&mut world, |kind| matches!(kind, ActionKind::DeleteFluxJob { .. }));
+    let removal = step_to(&mut world, |action| {
+        matches!(action.kind, ActionKind::Write(Write::DeleteFluxJob { .. }))
+    });
     world.tell(Event::PodGroupGone(basic().id));
     world.step();
     assert_eq!(contradiction(&world), None);
@@ -175,7 +176,9 @@ fn a_pod_that_comes_back_while_its_own_record_is_made_starts() {
     let mut world = World::new(&[("a", 2)]);
     world.tell_group(basic());
     world.submit(of_g("p0", 3));
-    let creation = step_to(&mut world, |kind| matches!(kind, ActionKind::CreateFluxJob { .. }));
+    let creation = step_to(&mut world, |action| {
+        matches!(action.kind, ActionKind::Write(Write::CreateFluxJob { .. }))
+    });
     world.tell(Event::PodGroupGone(basic().id));
     world.step();
     world.tell_group(basic());

@@ -262,7 +262,9 @@ fn settle_without_placement(world: &mut World) -> Vec<Action> {
     for _ in 0..20 {
         for action in world.step() {
             match &action.kind {
-                ActionKind::WriteStatus { status, .. } if !status.placement.is_empty() => {
+                ActionKind::Write(Write::WriteStatus { status, .. })
+                    if !status.placement.is_empty() =>
+                {
                     held_back.push(action);
                 }
                 _ => world.carry_out(action),

@@ -33,7 +33,7 @@ fn end_as(reason: &str, record: &mut FluxJob, at: MicroTime) {
 fn carry_out_but_for(world: &mut World, actions: Vec<Action>, key: &ObjectKey) {
     for action in actions {
         match &action.kind {
-            ActionKind::WriteStatus { job, .. } if job.key == *key => {
+            ActionKind::Write(Write::WriteStatus { job, .. }) if job.key == *key => {
                 world.tell(Event::Done(action.id, Outcome::Write(WriteOutcome::Conflict)));
             }
             _ => world.carry_out(action),
@@ -134,7 +134,7 @@ fn a_withdrawal_that_took_effect_and_is_answered_by_a_conflict_leaves_nothing_ac
     let mut world = World::new(&[("a", 2)]);
     world.submit_gang(1);
     let placement_of = |action: &Action| match &action.kind {
-        ActionKind::WriteStatus { status, .. } => Some(status.placement.len()),
+        ActionKind::Write(Write::WriteStatus { status, .. }) => Some(status.placement.len()),
         _ => None,
     };
     'placed: for _ in 0..20 {
@@ -152,7 +152,9 @@ fn a_withdrawal_that_took_effect_and_is_answered_by_a_conflict_leaves_nothing_ac
         world.step().into_iter().partition(|action| placement_of(action) == Some(0));
     world.carry_out_all(others);
     let [withdrawal] = withdrawals.as_slice() else { panic!("{withdrawals:?}") };
-    let ActionKind::WriteStatus { status, .. } = &withdrawal.kind else { panic!("{withdrawal:?}") };
+    let ActionKind::Write(Write::WriteStatus { status, .. }) = &withdrawal.kind else {
+        panic!("{withdrawal:?}")
+    };
     // It took effect, its answer was lost, and the same sent again met its own version. The watch
     // is late.
     world.record_mut("j").status = Some((**status).clone());

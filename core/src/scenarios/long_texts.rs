@@ -83,11 +83,11 @@ fn settle_within_bounds(world: &mut World, of: &str) {
         for action in &actions {
             match &action.kind {
                 ActionKind::Note(note) => check(&note.note),
-                ActionKind::SetPodScheduled { message, .. } => check(message),
-                ActionKind::CreateFluxJob { job, .. } => {
+                ActionKind::Write(Write::SetPodScheduled { message, .. }) => check(message),
+                ActionKind::Write(Write::CreateFluxJob { job, .. }) => {
                     assert!(serde_json::to_string(job).unwrap().len() < 4 << 10, "{of}: {job:?}");
                 }
-                ActionKind::WriteStatus { status, .. } => {
+                ActionKind::Write(Write::WriteStatus { status, .. }) => {
                     status.conditions.iter().for_each(|condition| check(&condition.message));
                     status.blocked_by.iter().for_each(|blocker| check(&blocker.message));
                     assert!(

@@ -164,7 +164,9 @@ fn a_placement_that_was_deleted_is_written_again_before_anybody_is_bound() {
     for _ in 0..10 {
         let actions = world.step();
         let writes = |action: &Action| {
-            let ActionKind::WriteStatus { status, .. } = &action.kind else { return false };
+            let ActionKind::Write(Write::WriteStatus { status, .. }) = &action.kind else {
+                return false;
+            };
             !status.placement.is_empty()
         };
         let is_written = actions.iter().any(writes);
@@ -205,7 +207,7 @@ fn a_placement_does_not_wait_behind_what_trails() {
     world.edit("j", |spec| spec.overrides.priority_class_name = Some("high".to_owned()));
     let trailing = world.step();
     let writes = |actions: &[Action], urgency| {
-        let is = |action: &&Action| matches!(&action.kind, ActionKind::WriteStatus { urgency: of, .. } if *of == urgency);
+        let is = |action: &&Action| status_written(action).is_some_and(|(_, _, of)| of == urgency);
         actions.iter().filter(is).count()
     };
     assert_eq!(writes(&trailing, Urgency::Trailing), 1, "{trailing:?}");

@@ -14,7 +14,7 @@ use fluxion_sys::FunctionTable;
 
 use super::{
     Action, ActionKind, BindOutcome, Core, CoreSettings, Event, NodePolicy, Outcome, Urgency,
-    WriteOutcome,
+    Write, WriteOutcome,
 };
 use crate::telling::blockers::Blockers;
 use fluxqueue_machine::cluster::{Node, Readiness};
@@ -350,6 +350,69 @@ impl World {
         panic!("nothing is bound");
     }
 
+    fn write(&mut self, write: Write) -> WriteOutcome {
+        match write {
+            Write::CreateFluxJob { job, .. } => {
+                self.uids += 1;
+                let mut job = *job;
+                job.metadata.uid = Some(format!("record-{}", self.uids));
+                job.metadata.generation = Some(1);
+                self.tell(Event::FluxJob(Arc::new(job.clone())));
+                self.records.insert(key_of(&job), job.clone());
+                WriteOutcome::Written(Some(Arc::new(job)))
+            }
+            Write::WriteStatus { job, status, .. } => match self.records.get_mut(&job.key) {
+                Some(record) => {
+                    record.status = Some(Arc::unwrap_or_clone(status));
+                    let record = Arc::new(record.clone());
+                    self.tell(Event::FluxJob(record));
+                    WriteOutcome::Written(None)
+                }
+                None => WriteOutcome::Gone,
+            },
+            Write::DeleteFluxJob { job, .. } => {
+                self.records.remove(&job.key);
+                self.tell(Event::FluxJobGone(job));
+                WriteOutcome::Written(None)
+            }
+            Write::Ungate { pod, gate, .. } => {
+                self.change(&pod.key.name, |pod| pod.gates.retain(|held| *held != gate));
+                WriteOutcome::Written(None)
+            }
+            Write::SetPodScheduled { pod, reason, message, .. } => {
+                let said =
+                    ScheduledCondition { scheduled: false, reason: reason.to_owned(), message };
+                self.conditions.insert(pod.key.name.to_string(), said);
+                WriteOutcome::Written(None)
+            }
+            Write::Nominate { pod, node, .. } => {
+                self.change(&pod.key.name, |pod| pod.nominated = node);
+                WriteOutcome::Written(None)
+            }
+            Write::WriteQueueStatus { queue, status, .. } => {
+                self.queues.insert(queue.to_string(), *status);
+                WriteOutcome::Written(None)
+            }
+            Write::SelectNode { claim, resource_version, node } => {
+                self.select_node(&claim, resource_version.as_deref(), &node)
+            }
+            Write::ClaimVolume { volume, resource_version, claim, .. } => {
+                self.claim_volume(&volume, resource_version.as_deref(), &claim)
+            }
+            Write::ReleaseJob { job, resource_version, at } => {
+                self.write_job(&job, resource_version.as_deref(), Some(at))
+            }
+            Write::SuspendJob { job, resource_version } => {
+                self.write_job(&job, resource_version.as_deref(), None)
+            }
+            Write::SetGroupCondition { group, condition, .. } => {
+                let said = (group.key.name.to_string(), *condition);
+                self.group_conditions.push(said);
+                self.group_outcome.clone()
+            }
+        }
+    }
+
     fn carry_out(&mut self, action: Action) {
         let outcome = match action.kind {
             ActionKind::Bind { pod, node, queue } => {
@@ -360,64 +423,7 @@ impl World {
                 });
                 Outcome::Bind(BindOutcome::Bound)
             }
-            ActionKind::CreateFluxJob { job, .. } => {
-                self.uids += 1;
-                let mut job = *job;
-                job.metadata.uid = Some(format!("record-{}", self.uids));
-                job.metadata.generation = Some(1);
-                self.tell(Event::FluxJob(Arc::new(job.clone())));
-                self.records.insert(key_of(&job), job.clone());
-                Outcome::Write(WriteOutcome::Written(Some(Arc::new(job))))
-            }
-            ActionKind::WriteStatus { job, status, .. } => match self.records.get_mut(&job.key) {
-                Some(record) => {
-                    record.status = Some(Arc::unwrap_or_clone(status));
-                    let record = Arc::new(record.clone());
-                    self.tell(Event::FluxJob(record));
-                    Outcome::Write(WriteOutcome::Written(None))
-                }
-                None => Outcome::Write(WriteOutcome::Gone),
-            },
-            ActionKind::DeleteFluxJob { job, .. } => {
-                self.records.remove(&job.key);
-                self.tell(Event::FluxJobGone(job));
-                Outcome::Write(WriteOutcome::Written(None))
-            }
-            ActionKind::Ungate { pod, gate, .. } => {
-                self.change(&pod.key.name, |pod| pod.gates.retain(|held| *held != gate));
-                Outcome::Write(WriteOutcome::Written(None))
-            }
-            ActionKind::SetPodScheduled { pod, reason, message, .. } => {
-                let said =
-                    ScheduledCondition { scheduled: false, reason: reason.to_owned(), message };
-                self.conditions.insert(pod.key.name.to_string(), said);
-                Outcome::Write(WriteOutcome::Written(None))
-            }
-            ActionKind::Nominate { pod, node, .. } => {
-                self.change(&pod.key.name, |pod| pod.nominated = node);
-                Outcome::Write(WriteOutcome::Written(None))
-            }
-            ActionKind::WriteQueueStatus { queue, status, .. } => {
-                self.queues.insert(queue.to_string(), *status);
-                Outcome::Write(WriteOutcome::Written(None))
-            }
-            ActionKind::SelectNode { claim, resource_version, node } => {
-                Outcome::Write(self.select_node(&claim, resource_version.as_deref(), &node))
-            }
-            ActionKind::ClaimVolume { volume, resource_version, claim, .. } => {
-                Outcome::Write(self.claim_volume(&volume, resource_version.as_deref(), &claim))
-            }
-            ActionKind::ReleaseJob { job, resource_version, at } => {
-                Outcome::Write(self.write_job(&job, resource_version.as_deref(), Some(at)))
-            }
-            ActionKind::SuspendJob { job, resource_version } => {
-                Outcome::Write(self.write_job(&job, resource_version.as_deref(), None))
-            }
-            ActionKind::SetGroupCondition { group, condition, .. } => {
-                let said = (group.key.name.to_string(), *condition);
-                self.group_conditions.push(said);
-                Outcome::Write(self.group_outcome.clone())
-            }
+            ActionKind::Write(write) => Outcome::Write(self.write(write)),
             ActionKind::Note(note) => {
                 self.notes.push(note.reason.to_owned());
                 self.texts.push(note.note);
@@ -513,6 +519,21 @@ fn planned(ranges: &[PlacementRange]) -> Vec<String> {
         .into_iter()
         .map(|(_, _, node)| node.to_string())
         .collect()
+}
+
+/// Returns the FluxJob, the status and the urgency of a write of a status.
+fn status_written(action: &Action) -> Option<(&ObjectRef, &fluxqueue_api::FluxJobStatus, Urgency)> {
+    match &action.kind {
+        ActionKind::Write(Write::WriteStatus { job, status, urgency, .. }) => {
+            Some((job, status, *urgency))
+        }
+        _ => None,
+    }
+}
+
+/// True if a placement is written.
+fn writes_placement(action: &Action) -> bool {
+    status_written(action).is_some_and(|(_, status, _)| !status.placement.is_empty())
 }
 
 fn binds(actions: &[Action]) -> usize {

@@ -14,7 +14,7 @@ fn start_of(world: &World, workload: &str) -> Option<i64> {
 
 fn written(actions: &[Action]) -> Vec<String> {
     let names = actions.iter().filter_map(|action| match &action.kind {
-        ActionKind::WriteStatus { job, .. } => Some(job.key.name.to_string()),
+        ActionKind::Write(Write::WriteStatus { job, .. }) => Some(job.key.name.to_string()),
         _ => None,
     });
     names.collect()

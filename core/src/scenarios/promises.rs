@@ -188,11 +188,7 @@ fn a_gang_that_is_held_before_it_begins_is_told_that_its_promise_is_broken() {
     let mut world = waiting_gang(QueuePolicy::Easy);
     world.change("a", |pod| pod.phase = Phase::Succeeded);
     let placement = world.step();
-    assert!(
-        placement.iter().any(
-            |action| matches!(&action.kind, ActionKind::WriteStatus { status, .. } if !status.placement.is_empty())
-        )
-    );
+    assert!(placement.iter().any(writes_placement));
     world.edit("j", |spec| spec.overrides.hold = true);
     world.settle();
     assert_eq!(world.core.gauges().reservations_delayed.get("edit"), Some(&1));
@@ -242,7 +238,7 @@ fn a_lone_pod_whose_node_goes_before_its_binding_is_told_that_its_promise_is_bro
     // It is to begin, and its gate is being taken off.
     let actions = world.step();
     assert!(
-        actions.iter().any(|action| matches!(action.kind, ActionKind::Ungate { .. })),
+        actions.iter().any(|action| matches!(action.kind, ActionKind::Write(Write::Ungate { .. }))),
         "{actions:?}"
     );
     world.tell(Event::NodeGone(NodeName::from("n1"), Uid::from("uid-n1")));
@@ -416,7 +412,7 @@ fn promised_late(by_another: bool) -> World {
     world.restart();
     world.list(&NODES, &[]);
     // Its own write of that record comes too late.
-    let is_late = |action: &Action| matches!(&action.kind, ActionKind::WriteStatus { job, .. } if job.key == key);
+    let is_late = |action: &Action| status_written(action).is_some_and(|(job, ..)| job.key == key);
     let (own, others): (Vec<Action>, Vec<Action>) = world.step().into_iter().partition(is_late);
     world.carry_out_all(others);
     late.metadata.resource_version = Some("900000".to_owned());

@@ -240,7 +240,7 @@ fn the_status_of_a_queue_is_written_seldom_and_not_again_by_a_new_process() {
         let actions = world.step();
         writes += actions
             .iter()
-            .filter(|it| matches!(it.kind, ActionKind::WriteQueueStatus { .. }))
+            .filter(|it| matches!(it.kind, ActionKind::Write(Write::WriteQueueStatus { .. })))
             .count();
         world.carry_out_all(actions);
     }
@@ -420,8 +420,9 @@ fn a_queue_that_was_made_anew_does_not_have_the_status_of_the_one_before() {
         world.submit(of_queue(pod("p", 8), "gpu"));
         world.settle();
         world.pass_seconds(3);
-        let is_of_queue =
-            |action: &Action| matches!(action.kind, ActionKind::WriteQueueStatus { .. });
+        let is_of_queue = |action: &Action| {
+            matches!(action.kind, ActionKind::Write(Write::WriteQueueStatus { .. }))
+        };
         let first = world.step().into_iter().find(is_of_queue).expect("its status is written");
         // Before the answer comes it is gone, and another one of the name is there.
         gone(&mut world, "gpu");
@@ -436,7 +437,9 @@ fn a_queue_that_was_made_anew_does_not_have_the_status_of_the_one_before() {
         world.step();
         world.pass_seconds(3);
         let written = world.step().into_iter().find_map(|action| match action.kind {
-            ActionKind::WriteQueueStatus { uid, status, .. } => Some((uid, status.waiting)),
+            ActionKind::Write(Write::WriteQueueStatus { uid, status, .. }) => {
+                Some((uid, status.waiting))
+            }
             _ => None,
         });
         assert_eq!(written, Some((Uid::from("another"), 1)));

@@ -67,8 +67,8 @@ fn unanswered_bindings(action: &Action) -> Option<Outcome> {
 }
 
 fn creation(action: &Action, outcome: WriteOutcome) -> Option<Outcome> {
-    matches!(&action.kind, ActionKind::CreateFluxJob { job, .. } if job.metadata.namespace.as_deref() == Some("ns"))
-        .then_some(Outcome::Write(outcome))
+    let ActionKind::Write(Write::CreateFluxJob { job, .. }) = &action.kind else { return None };
+    (job.metadata.namespace.as_deref() == Some("ns")).then_some(Outcome::Write(outcome))
 }
 
 fn refused_creation(action: &Action) -> Option<Outcome> {
@@ -249,7 +249,9 @@ fn settle_while_edited(world: &mut World, workload: &str) -> u64 {
         }
         for action in actions {
             match &action.kind {
-                ActionKind::WriteStatus { job, .. } if &*job.key.namespace == "ns" => {
+                ActionKind::Write(Write::WriteStatus { job, .. })
+                    if &*job.key.namespace == "ns" =>
+                {
                     conflicts += 1;
                     let version = |known: Option<&str>| {
                         known.map_or(0, |known| known.parse().expect("a number"))
@@ -302,7 +304,9 @@ fn a_status_that_is_invalid_gives_the_slots_back_and_a_smaller_one_says_so() {
     let mut world = World::new(&[("a", 4)]);
     world.submit_gang(2);
     let invalid = |action: &Action| {
-        let ActionKind::WriteStatus { status, .. } = &action.kind else { return None };
+        let ActionKind::Write(Write::WriteStatus { status, .. }) = &action.kind else {
+            return None;
+        };
         let words = "422: status.workload.podSets: Too many: 1025".to_owned();
         status.workload.is_some().then_some(Outcome::Write(WriteOutcome::Invalid(words)))
     };
@@ -473,7 +477,7 @@ fn a_pod_that_follows_all_others_and_is_refused_claims_nothing() {
 fn what_else_is_in_the_way_is_said_again_when_a_flux_job_is_written_again() {
     let refused_status = |action: &Action| {
         let refused = || Outcome::Write(WriteOutcome::Refused(WORDS.to_owned()));
-        matches!(&action.kind, ActionKind::WriteStatus { .. }).then(refused)
+        matches!(&action.kind, ActionKind::Write(Write::WriteStatus { .. })).then(refused)
     };
     let mut world = World::new(&[("a", 4)]);
     world.submit_gang(2);
@@ -514,7 +518,7 @@ fn a_flux_job_that_says_it_cannot_be_written_promises_nothing() {
     assert!(promised(&world));
     let refused_status = |action: &Action| {
         let refused = || Outcome::Write(WriteOutcome::Refused(WORDS.to_owned()));
-        matches!(&action.kind, ActionKind::WriteStatus { .. }).then(refused)
+        matches!(&action.kind, ActionKind::Write(Write::WriteStatus { .. })).then(refused)
     };
     world.edit("j", |spec| spec.overrides.priority_class_name = Some("other".to_owned()));
     settle_but(&mut world, refused_status);
@@ -522,7 +526,9 @@ fn a_flux_job_that_says_it_cannot_be_written_promises_nothing() {
     for _ in 0..60 {
         world.pass_seconds(1);
         settle_but(&mut world, |action| {
-            let ActionKind::WriteStatus { status, .. } = &action.kind else { return None };
+            let ActionKind::Write(Write::WriteStatus { status, .. }) = &action.kind else {
+                return None;
+            };
             let cannot = status
                 .blocked_by
                 .iter()

@@ -61,7 +61,7 @@ fn a_job_that_is_changed_all_the_time_keeps_no_nodes_from_others() {
     while world.node_of("next").is_none() && released < 100 {
         world.now = world.now.plus_millis(100);
         for action in world.step() {
-            if matches!(action.kind, ActionKind::ReleaseJob { .. }) {
+            if matches!(action.kind, ActionKind::Write(Write::ReleaseJob { .. })) {
                 world.change_job("j", |_| {});
                 released += 1;
             }

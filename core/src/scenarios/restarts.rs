@@ -10,13 +10,13 @@ pub(super) fn writes_after_restart(
     world: &mut World,
     nodes: &[(&str, u64)],
     controllers: &[Controller],
-) -> Vec<String> {
+) -> Vec<ActionKind> {
     world.restart();
     world.list(nodes, controllers);
     let mut writes = Vec::new();
     for _ in 0..50 {
         let actions = world.step();
-        writes.extend(actions.iter().map(|action| format!("{:?}", action.kind)));
+        writes.extend(actions.iter().map(|action| action.kind.clone()));
         world.carry_out_all(actions);
         world.now = world.now.plus_millis(100);
     }
@@ -276,7 +276,7 @@ fn a_condition_that_could_not_be_written_is_written_later() {
     let mut failed = false;
     for _ in 0..400 {
         for action in world.step() {
-            if !failed && matches!(action.kind, ActionKind::SetPodScheduled { .. }) {
+            if !failed && matches!(action.kind, ActionKind::Write(Write::SetPodScheduled { .. })) {
                 failed = true;
                 let outcome = Outcome::Write(WriteOutcome::Failed("timeout".to_owned()));
                 world.tell(Event::Done(action.id, outcome));
@@ -407,9 +407,9 @@ fn queue_writes(world: &mut World, seconds: i64) -> Vec<String> {
     let mut writes = Vec::new();
     for _ in 0..seconds {
         let actions = world.step();
-        let of_queues = actions
-            .iter()
-            .filter(|action| matches!(action.kind, ActionKind::WriteQueueStatus { .. }));
+        let of_queues = actions.iter().filter(|action| {
+            matches!(action.kind, ActionKind::Write(Write::WriteQueueStatus { .. }))
+        });
         writes.extend(of_queues.map(|action| format!("{:?}", action.kind)));
         world.carry_out_all(actions);
         world.pass_seconds(1);

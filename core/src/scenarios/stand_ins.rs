@@ -114,7 +114,10 @@ impl World {
 }
 
 fn releases(actions: &[Action]) -> usize {
-    actions.iter().filter(|action| matches!(action.kind, ActionKind::ReleaseJob { .. })).count()
+    actions
+        .iter()
+        .filter(|action| matches!(action.kind, ActionKind::Write(Write::ReleaseJob { .. })))
+        .count()
 }
 
 /// Pods `<job>-pod-<n>` of the Job.
@@ -297,9 +300,9 @@ fn a_placement_that_is_withdrawn_leaves_one_stand_in() {
     while world.records.is_empty() || world.placement_on_record("j").is_empty() {
         let actions = world.step();
         world.carry_out_all(
-            actions
-                .into_iter()
-                .filter(|action| !matches!(action.kind, ActionKind::ReleaseJob { .. })),
+            actions.into_iter().filter(|action| {
+                !matches!(action.kind, ActionKind::Write(Write::ReleaseJob { .. }))
+            }),
         );
     }
     assert_eq!(world.core.jobs.members.len(), 6);
@@ -411,7 +414,8 @@ fn a_job_that_was_let_go_past_us_is_suspended_again_and_its_pods_do_not_start() 
     world.submit(pod("small", 1));
     world.delete("busy");
     let actions = world.step();
-    let suspends = |action: &Action| matches!(action.kind, ActionKind::SuspendJob { .. });
+    let suspends =
+        |action: &Action| matches!(action.kind, ActionKind::Write(Write::SuspendJob { .. }));
     assert_eq!(actions.iter().filter(|action| suspends(action)).count(), 1);
     world.carry_out_all(actions);
     // Its controller takes the pod back.
@@ -432,8 +436,9 @@ fn the_release_is_asked_for_until_it_is_known_to_have_happened() {
     world.submit_job(marked("j", 1, 3));
     let release = loop {
         let mut actions = world.step();
-        if let Some(at) =
-            actions.iter().position(|action| matches!(action.kind, ActionKind::ReleaseJob { .. }))
+        if let Some(at) = actions
+            .iter()
+            .position(|action| matches!(action.kind, ActionKind::Write(Write::ReleaseJob { .. })))
         {
             break actions.remove(at);
         }
@@ -447,7 +452,7 @@ fn the_release_is_asked_for_until_it_is_known_to_have_happened() {
     for _ in 0..40 {
         world.now = world.now.plus_millis(100);
         for action in world.step() {
-            if matches!(action.kind, ActionKind::ReleaseJob { .. }) {
+            if matches!(action.kind, ActionKind::Write(Write::ReleaseJob { .. })) {
                 let failed = WriteOutcome::Failed("403: not allowed".to_owned());
                 world.tell(Event::Done(action.id, Outcome::Write(failed)));
             } else {
@@ -474,7 +479,8 @@ fn a_release_whose_answer_got_lost_is_seen() {
     world.submit_job(marked("j", 1, 3));
     for _ in 0..10 {
         for action in world.step() {
-            if let ActionKind::ReleaseJob { job, resource_version, at } = action.kind {
+            if let ActionKind::Write(Write::ReleaseJob { job, resource_version, at }) = action.kind
+            {
                 let at = Some(at);
                 assert!(matches!(
                     world.write_job(&job, resource_version.as_deref(), at),

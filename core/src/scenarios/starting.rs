@@ -31,7 +31,7 @@ fn a_gang_is_bound_after_its_placement_is_acknowledged() {
     let mut written = false;
     for _ in 0..10 {
         for action in world.step() {
-            if let ActionKind::WriteStatus { status, .. } = &action.kind
+            if let ActionKind::Write(Write::WriteStatus { status, .. }) = &action.kind
                 && !status.placement.is_empty()
             {
                 assert_eq!(planned(&status.placement), ["a", "a", "b", "b"]);
@@ -57,7 +57,7 @@ fn who_joins_one_that_waits_for_its_record_waits_for_the_record_too() {
         let mut held = None;
         for action in world.step() {
             match &action.kind {
-                ActionKind::WriteStatus { .. } => held = Some(action.id),
+                ActionKind::Write(Write::WriteStatus { .. }) => held = Some(action.id),
                 _ => world.carry_out(action),
             }
         }

@@ -334,7 +334,7 @@ fn spread_gangs_of_one_kind_start_in_one_pass() {
     let actions = world.step();
     let records = actions
         .iter()
-        .filter(|action| matches!(action.kind, ActionKind::CreateFluxJob { .. }))
+        .filter(|action| matches!(action.kind, ActionKind::Write(Write::CreateFluxJob { .. })))
         .count();
     assert_eq!(records, 4, "each is put on record with its placement");
     world.carry_out_all(actions);

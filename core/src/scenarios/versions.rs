@@ -6,7 +6,7 @@ use super::*;
 /// The deletions of FluxJobs among actions, each with the version that it was decided on.
 fn deletions(actions: &[Action]) -> Vec<(u64, Option<String>)> {
     let versioned = |action: &Action| match &action.kind {
-        ActionKind::DeleteFluxJob { resource_version, .. } => {
+        ActionKind::Write(Write::DeleteFluxJob { resource_version, .. }) => {
             Some((action.id, resource_version.as_ref().map(ToString::to_string)))
         }
         _ => None,

@@ -103,7 +103,7 @@ fn a_claim_that_may_not_be_given_another_node_is_named_with_its_node() {
     world.tell(Event::NodeGone(gone.as_str().into(), Uid::from(format!("uid-{gone}"))));
     let refused = |action: &Action| {
         let refused = || Outcome::Write(WriteOutcome::Refused("403: forbidden".to_owned()));
-        matches!(action.kind, ActionKind::SelectNode { .. }).then(refused)
+        matches!(action.kind, ActionKind::Write(Write::SelectNode { .. })).then(refused)
     };
     settle_but(&mut world, refused);
     world.pass_seconds(3);

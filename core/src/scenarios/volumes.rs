@@ -384,7 +384,7 @@ fn where_a_pod_is_to_be_is_written_again_after_a_conflict_and_binds_without() {
         for _ in 0..30 {
             for action in world.step() {
                 match &action.kind {
-                    ActionKind::Nominate { pod, .. } => {
+                    ActionKind::Write(Write::Nominate { pod, .. }) => {
                         asked.push(pod.key.name.to_string());
                         world.tell(Event::Done(action.id, Outcome::Write(outcome.clone())));
                     }

@@ -17,8 +17,7 @@ fn placed(gates: bool) -> (World, Vec<Action>) {
     }
     for _ in 0..10 {
         let actions = world.step();
-        let writes = |action: &Action| matches!(&action.kind, ActionKind::WriteStatus { status, .. } if !status.placement.is_empty());
-        if actions.iter().any(writes) {
+        if actions.iter().any(writes_placement) {
             return (world, actions);
         }
         world.carry_out_all(actions);
@@ -85,7 +84,13 @@ fn the_check_comes_after_the_last_gate_is_off() {
     let (mut world, actions) = placed(true);
     world.carry_out_all(actions);
     let ungates = world.step();
-    assert_eq!(ungates.iter().filter(|a| matches!(a.kind, ActionKind::Ungate { .. })).count(), 2);
+    assert_eq!(
+        ungates
+            .iter()
+            .filter(|a| matches!(a.kind, ActionKind::Write(Write::Ungate { .. })))
+            .count(),
+        2
+    );
     // One gate is off; meanwhile another pod takes the node of the other pod.
     let mut ungates = ungates.into_iter();
     world.carry_out(ungates.next().expect("two gates"));
@@ -306,7 +311,7 @@ fn a_pod_that_was_to_start_alone_waits_for_those_that_are_wanted_by_then() {
     world.submit(gated);
     for action in world.step() {
         match action.kind {
-            ActionKind::Ungate { .. } => {
+            ActionKind::Write(Write::Ungate { .. }) => {
                 world.tell(Event::Done(
                     action.id,
                     Outcome::Write(WriteOutcome::Failed("timeout".to_owned())),

@@ -1,6 +1,6 @@
 //! Nominations of pods that have a slot: when they are written, and withdrawn.
 
-use crate::action::ActionKind;
+use crate::action::Write;
 use crate::in_flight::InFlight;
 use crate::jobs::nomination::SOON_MILLIS;
 use crate::parts::Slots;
@@ -56,9 +56,9 @@ impl Slots<'_> {
         }
         let before = std::mem::replace(&mut nomination.said, node.clone());
         let (pod, resource_version) = (pod.id.clone(), pod.resource_version.clone());
-        let kind = ActionKind::Nominate { pod, resource_version, node };
+        let write = Write::Nominate { pod, resource_version, node };
         nomination.writing =
-            Some(self.agenda.actions.ask(kind, InFlight::Nomination(uid.clone(), before)));
+            Some(self.agenda.actions.ask(write, InFlight::Nomination(uid.clone(), before)));
         Ok(())
     }
 

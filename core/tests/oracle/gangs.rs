@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fluxion_sys::FunctionTable;
 use fluxqueue_api::FluxJob;
 use fluxqueue_core::{
-    Action, ActionKind, BindOutcome, Core, CoreSettings, Event, Outcome, WriteOutcome,
+    Action, ActionKind, BindOutcome, Core, CoreSettings, Event, Outcome, Write, WriteOutcome,
 };
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_planner::queues::Namespace;
@@ -189,26 +189,26 @@ impl World {
                 self.submit(bound);
                 Outcome::Bind(BindOutcome::Bound)
             }
-            ActionKind::CreateFluxJob { job, .. } => {
+            ActionKind::Write(Write::CreateFluxJob { job, .. }) => {
                 let mut job = *job;
                 job.metadata.uid = Some(format!("record-{}", self.records.len()));
                 self.records.insert(job.metadata.name.clone().unwrap(), job.clone());
                 self.tell(Event::FluxJob(Arc::new(job.clone())));
                 Outcome::Write(WriteOutcome::Written(Some(Arc::new(job))))
             }
-            ActionKind::WriteStatus { job, status, .. } => {
+            ActionKind::Write(Write::WriteStatus { job, status, .. }) => {
                 let record = self.records.get_mut(&*job.key.name).unwrap();
                 record.status = Some(Arc::unwrap_or_clone(status));
                 let record = Arc::new(record.clone());
                 self.tell(Event::FluxJob(record));
                 Outcome::Write(WriteOutcome::Written(None))
             }
-            ActionKind::SetPodScheduled { pod, message, .. } => {
+            ActionKind::Write(Write::SetPodScheduled { pod, message, .. }) => {
                 self.conditions.insert(pod.key.name.to_string(), message);
                 Outcome::Write(WriteOutcome::Written(None))
             }
             ActionKind::Note(_) => return,
-            _ => Outcome::Write(WriteOutcome::Written(None)),
+            ActionKind::Write(_) => Outcome::Write(WriteOutcome::Written(None)),
         };
         self.tell(Event::Done(action.id, outcome));
     }

@@ -9,17 +9,19 @@ use super::server::{Script, Server, eventually};
 use crate::kube::executors::{ExecutorSettings, Executors};
 use crate::kube::fence::Fence;
 use crate::kube::tasks::Tasks;
-use crate::kube::writer::{Write, WriteRequest};
+use crate::kube::writer::WriteRequest;
 use crate::serve::{DepthSource, Metrics};
-use fluxqueue_core::{ActionId, Outcome, Urgency, WriteOutcome};
+use fluxqueue_core::{ActionId, Outcome, Urgency, Write, WriteOutcome};
 use fluxqueue_workload::{ObjectKey, ObjectRef};
 
 const JOB: &str = "/apis/jobs.converged-computing.org/v1alpha1/namespaces/ns/fluxjobs/j";
 
-fn status(id: ActionId, uid: &str, bound: i32) -> WriteRequest {
+fn status(id: ActionId, uid: &str, bound: i32, urgency: Urgency) -> WriteRequest {
     let job = ObjectRef { key: ObjectKey::new("ns", "j"), uid: uid.into() };
     let status = FluxJobStatus { bound, ..FluxJobStatus::default() };
-    WriteRequest::new(id, Write::Status(job, Some("1".into()), Arc::new(status)))
+    let resource_version = Some("1".into());
+    let status = Arc::new(status);
+    WriteRequest::new(id, Write::WriteStatus { job, resource_version, status, urgency })
 }
 
 fn executors() -> Executors {
@@ -62,15 +64,15 @@ impl House {
 #[test]
 fn an_urgent_status_takes_the_place_of_a_trailing_one_that_waits() {
     let executors = executors();
-    assert_eq!(executors.write(status(1, "u1", 1), Urgency::Trailing).replaced, None);
-    assert_eq!(executors.write(status(2, "u2", 1), Urgency::Trailing).replaced, None);
-    let queued = executors.write(status(3, "u1", 2), Urgency::Urgent);
+    assert_eq!(executors.write(status(1, "u1", 1, Urgency::Trailing)).replaced, None);
+    assert_eq!(executors.write(status(2, "u2", 1, Urgency::Trailing)).replaced, None);
+    let queued = executors.write(status(3, "u1", 2, Urgency::Urgent));
     assert_eq!((queued.replaced, queued.refused), (Some(1), None));
     assert_eq!((waiting(&executors, "trailing"), waiting(&executors, "urgent")), (1, 1));
     // The next trailing write may be queued again, and the urgent one before it does not wait for
     // it.
-    assert_eq!(executors.write(status(4, "u1", 3), Urgency::Trailing).replaced, None);
-    assert_eq!(executors.write(status(5, "u3", 2), Urgency::Urgent).replaced, None);
+    assert_eq!(executors.write(status(4, "u1", 3, Urgency::Trailing)).replaced, None);
+    assert_eq!(executors.write(status(5, "u3", 2, Urgency::Urgent)).replaced, None);
 }
 
 #[tokio::test]
@@ -78,9 +80,9 @@ async fn an_urgent_status_waits_for_a_trailing_one_that_was_sent() {
     let server = Server::start().await;
     let mut house = House::start(&server);
     server.script("PATCH", Script::Stall(Duration::from_millis(500)));
-    house.executors.write(status(1, "u1", 1), Urgency::Trailing);
+    house.executors.write(status(1, "u1", 1, Urgency::Trailing));
     eventually("the trailing write", || server.seen("PATCH").len() == 1).await;
-    assert_eq!(house.executors.write(status(2, "u1", 2), Urgency::Urgent).replaced, None);
+    assert_eq!(house.executors.write(status(2, "u1", 2, Urgency::Urgent)).replaced, None);
     assert_eq!(house.next().await.0, 1);
     // Both were decided on the same version, so the second fails, and the core decides again.
     let (id, outcome) = house.next().await;
@@ -92,10 +94,10 @@ async fn an_urgent_status_does_not_wait_for_long() {
     let server = Server::start().await;
     let mut house = House::start(&server);
     server.script("PATCH", Script::Stall(Duration::from_secs(4)));
-    house.executors.write(status(1, "u1", 1), Urgency::Trailing);
+    house.executors.write(status(1, "u1", 1, Urgency::Trailing));
     eventually("the trailing write", || server.seen("PATCH").len() == 1).await;
     let asked = Instant::now();
-    house.executors.write(status(2, "u1", 2), Urgency::Urgent);
+    house.executors.write(status(2, "u1", 2, Urgency::Urgent));
     let (id, outcome) = house.next().await;
     let waited = asked.elapsed();
     assert!(id == 2 && matches!(outcome, WriteOutcome::Written(_)), "{id}: {outcome:?}");

@@ -7,14 +7,17 @@ use tokio::sync::mpsc;
 
 use super::server::{Script, Server};
 use crate::kube::fence::Fence;
-use crate::kube::writer::{Write, Writer};
+use crate::kube::writer::Writer;
 use crate::serve::Metrics;
-use fluxqueue_core::WriteOutcome;
+use fluxqueue_core::{Urgency, Write, WriteOutcome};
 use fluxqueue_workload::pod_group::{GroupCondition, GroupVersion};
 use fluxqueue_workload::{ObjectKey, ObjectRef, Time};
 
 const JOB: &str = "/apis/jobs.converged-computing.org/v1alpha1/namespaces/ns/fluxjobs/j";
 const POD: &str = "/api/v1/namespaces/ns/pods/j";
+
+/// The version on which a write was decided, if known.
+type Version = Option<Arc<str>>;
 
 fn writer(server: &Server) -> Writer {
     writer_behind(server, Fence::open())
@@ -46,17 +49,36 @@ fn job() -> Box<FluxJob> {
     Box::new(job)
 }
 
+fn create() -> Write {
+    Write::CreateFluxJob { job: job(), urgency: Urgency::Urgent }
+}
+
+fn write_status(uid: &str, resource_version: Version, status: Arc<FluxJobStatus>) -> Write {
+    Write::WriteStatus { job: id(uid), resource_version, status, urgency: Urgency::Urgent }
+}
+
+fn delete(uid: &str, resource_version: Version) -> Write {
+    Write::DeleteFluxJob { job: id(uid), resource_version }
+}
+
+fn ungate(uid: &str, resource_version: Version) -> Write {
+    Write::Ungate { pod: id(uid), resource_version, gate: "fluxqueue".into() }
+}
+
+fn nominate(uid: &str, resource_version: Version, node: Option<&str>) -> Write {
+    Write::Nominate { pod: id(uid), resource_version, node: node.map(Into::into) }
+}
+
 #[tokio::test]
 async fn a_created_job_comes_back_as_stored() {
     let server = Server::start().await;
-    let WriteOutcome::Written(Some(stored)) = writer(&server).write(&Write::Create(job())).await
-    else {
+    let WriteOutcome::Written(Some(stored)) = writer(&server).write(&create()).await else {
         panic!("not written")
     };
     assert!(stored.metadata.uid.is_some());
     assert_eq!(stored.spec.workload_ref.name, "w");
     assert!(server.object(JOB).is_some());
-    assert!(matches!(writer(&server).write(&Write::Create(job())).await, WriteOutcome::Exists));
+    assert!(matches!(writer(&server).write(&create()).await, WriteOutcome::Exists));
 }
 
 #[tokio::test]
@@ -64,23 +86,23 @@ async fn a_status_is_applied_only_to_the_object_that_was_meant() {
     let server = Server::start().await;
     server.put(JOB, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u1" } }));
     let status = Arc::new(FluxJobStatus { bound: 2, ..FluxJobStatus::default() });
-    let outcome = writer(&server).write(&Write::Status(id("u1"), None, status.clone())).await;
+    let outcome = writer(&server).write(&write_status("u1", None, status.clone())).await;
     assert!(matches!(outcome, WriteOutcome::Written(_)));
     let sent = server.seen("PATCH").pop().unwrap();
     assert_eq!(sent.path, format!("{JOB}/status"));
     assert_eq!(sent.query, "fieldManager=fluxqueue&force=true");
     assert_eq!(sent.body["metadata"], json!({ "namespace": "ns", "name": "j", "uid": "u1" }));
     assert_eq!((&sent.body["kind"], &sent.body["status"]["bound"]), (&json!("FluxJob"), &json!(2)));
-    let outcome = writer(&server).write(&Write::Status(id("u0"), None, status.clone())).await;
+    let outcome = writer(&server).write(&write_status("u0", None, status.clone())).await;
     assert!(matches!(outcome, WriteOutcome::Gone), "{outcome:?}");
     // The same code stands for content that the server does not take: the object shows the
     // difference.
     server.script("PATCH", Script::Refuse(422, "Invalid"));
-    let outcome = writer(&server).write(&Write::Status(id("u1"), None, status.clone())).await;
+    let outcome = writer(&server).write(&write_status("u1", None, status.clone())).await;
     assert!(matches!(outcome, WriteOutcome::Invalid(_)), "{outcome:?}");
     server.remove(JOB);
     assert!(matches!(
-        writer(&server).write(&Write::Status(id("u1"), None, status)).await,
+        writer(&server).write(&write_status("u1", None, status)).await,
         WriteOutcome::Gone
     ));
 }
@@ -91,7 +113,11 @@ async fn the_status_of_a_queue_is_applied_to_the_queue_that_was_meant() {
     let server = Server::start().await;
     server.put(QUEUE, json!({ "metadata": { "name": "gpu", "uid": "u1" } }));
     let status = Box::new(FluxQueueStatus { waiting: 3, ..FluxQueueStatus::default() });
-    let write = |uid: &str| Write::QueueStatus("gpu".into(), uid.into(), status.clone());
+    let write = |uid: &str| Write::WriteQueueStatus {
+        queue: "gpu".into(),
+        uid: uid.into(),
+        status: status.clone(),
+    };
     assert!(matches!(writer(&server).write(&write("u1")).await, WriteOutcome::Written(None)));
     let sent = server.seen("PATCH").pop().unwrap();
     assert_eq!(
@@ -118,7 +144,7 @@ async fn conditions_of_others_stay_and_fields_that_we_drop_go() {
     server.put(JOB, whole);
     let status = Arc::new(FluxJobStatus { bound: 2, ..FluxJobStatus::default() });
     let outcome =
-        writer(&server).write(&Write::Status(id("u1"), Some(version(&server, JOB)), status)).await;
+        writer(&server).write(&write_status("u1", Some(version(&server, JOB)), status)).await;
     let WriteOutcome::Written(Some(stored)) = outcome else { panic!("{outcome:?}") };
     let status = stored.status.clone().unwrap();
     assert_eq!((status.bound, status.position), (2, None));
@@ -132,20 +158,14 @@ async fn conditions_of_others_stay_and_fields_that_we_drop_go() {
 async fn a_successor_of_the_same_name_is_not_deleted() {
     let server = Server::start().await;
     server.put(JOB, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u2" } }));
-    assert!(matches!(
-        writer(&server).write(&Write::Delete(id("u1"), None)).await,
-        WriteOutcome::Gone
-    ));
+    assert!(matches!(writer(&server).write(&delete("u1", None)).await, WriteOutcome::Gone));
     assert!(server.object(JOB).is_some());
     assert!(matches!(
-        writer(&server).write(&Write::Delete(id("u2"), None)).await,
+        writer(&server).write(&delete("u2", None)).await,
         WriteOutcome::Written(None)
     ));
     assert!(server.object(JOB).is_none());
-    assert!(matches!(
-        writer(&server).write(&Write::Delete(id("u2"), None)).await,
-        WriteOutcome::Gone
-    ));
+    assert!(matches!(writer(&server).write(&delete("u2", None)).await, WriteOutcome::Gone));
 }
 
 #[tokio::test]
@@ -154,9 +174,12 @@ async fn pods_are_patched_by_uid() {
     let gates = json!([{ "name": "other" }, { "name": "fluxqueue" }]);
     let metadata = json!({ "name": "j", "namespace": "ns", "uid": "u1" });
     server.put(POD, json!({ "metadata": metadata, "spec": { "schedulingGates": gates } }));
-    let ungate = |uid| Write::Ungate(id(uid), None, "fluxqueue".into());
-    assert!(matches!(writer(&server).write(&ungate("u1")).await, WriteOutcome::Written(None)));
-    assert!(matches!(writer(&server).write(&ungate("u0")).await, WriteOutcome::Gone));
+
+    assert!(matches!(
+        writer(&server).write(&ungate("u1", None)).await,
+        WriteOutcome::Written(None)
+    ));
+    assert!(matches!(writer(&server).write(&ungate("u0", None)).await, WriteOutcome::Gone));
     let sent = &server.seen("PATCH")[0];
     assert_eq!(sent.path, POD);
     assert_eq!(
@@ -167,7 +190,7 @@ async fn pods_are_patched_by_uid() {
         server.object(POD).unwrap()["spec"]["schedulingGates"],
         json!([{ "name": "other" }])
     );
-    let condition = |newly| Write::Unscheduled {
+    let condition = |newly| Write::SetPodScheduled {
         pod: id("u1"),
         resource_version: None,
         reason: "Unschedulable",
@@ -196,12 +219,9 @@ async fn the_node_that_a_pod_is_meant_for_is_written_and_taken_away() {
     let server = Server::start().await;
     let metadata = json!({ "name": "j", "namespace": "ns", "uid": "u1" });
     server.put(POD, json!({ "metadata": metadata, "status": { "phase": "Pending" } }));
-    let nominate = |node: Option<&str>| {
-        Write::Nominate(id("u1"), Some(version(&server, POD)), node.map(Into::into))
-    };
     for node in [Some("n1"), None] {
         assert!(matches!(
-            writer(&server).write(&nominate(node)).await,
+            writer(&server).write(&nominate("u1", Some(version(&server, POD)), node)).await,
             WriteOutcome::Written(None)
         ));
         assert_eq!(server.seen("PATCH").pop().unwrap().path, format!("{POD}/status"));
@@ -222,7 +242,11 @@ async fn a_suspended_job_is_released_by_one_write_to_the_version_that_was_seen()
         "annotations": {"a": "b", "fluxqueue/suspended": "true"},
     });
     server.put(SUSPENDED, json!({ "metadata": metadata, "spec": { "suspend": true } }));
-    let release = Write::ReleaseJob(id("u1"), Some(version(&server, SUSPENDED)), Time(1_500_000));
+    let release = Write::ReleaseJob {
+        job: id("u1"),
+        resource_version: Some(version(&server, SUSPENDED)),
+        at: Time(1_500_000),
+    };
     assert!(matches!(writer(&server).write(&release).await, WriteOutcome::Written(None)));
     let released = server.object(SUSPENDED).unwrap();
     let annotations = json!({"a": "b", "fluxqueue/released-at": "1970-01-01T00:00:01.5Z"});
@@ -232,7 +256,8 @@ async fn a_suspended_job_is_released_by_one_write_to_the_version_that_was_seen()
     );
     // A user's change in between is not overruled.
     assert!(matches!(writer(&server).write(&release).await, WriteOutcome::Conflict));
-    let again = Write::SuspendJob(id("u1"), Some(version(&server, SUSPENDED)));
+    let resource_version = Some(version(&server, SUSPENDED));
+    let again = Write::SuspendJob { job: id("u1"), resource_version };
     assert!(matches!(writer(&server).write(&again).await, WriteOutcome::Written(None)));
     assert_eq!(server.object(SUSPENDED).unwrap()["spec"]["suspend"], true);
 }
@@ -242,7 +267,7 @@ async fn a_server_that_breaks_is_told_as_a_failure() {
     let server = Server::start().await;
     server.put(JOB, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u1" } }));
     server.script("DELETE", Script::Refuse(500, "InternalError"));
-    let outcome = writer(&server).write(&Write::Delete(id("u1"), None)).await;
+    let outcome = writer(&server).write(&delete("u1", None)).await;
     assert!(matches!(outcome, WriteOutcome::Failed(_)), "{outcome:?}");
 }
 
@@ -255,25 +280,24 @@ async fn a_write_decided_on_an_older_version_is_a_conflict_and_changes_nothing()
     server.put(POD, json!({ "metadata": { "name": "j", "namespace": "ns", "uid": "u1" } }));
     let (old_job, old_pod) = (version(&server, JOB), version(&server, POD));
     let status = |bound| Arc::new(FluxJobStatus { bound, ..FluxJobStatus::default() });
-    let condition = |version| Write::Unscheduled {
+    let condition = |version| Write::SetPodScheduled {
         pod: id("u1"),
         resource_version: Some(version),
         reason: "Unschedulable",
         message: "0/3 nodes are available".to_owned(),
         newly: true,
     };
-    let first = writer(&server)
-        .write(&Write::Status(id("u1"), Some(Arc::clone(&old_job)), status(2)))
-        .await;
+    let first =
+        writer(&server).write(&write_status("u1", Some(Arc::clone(&old_job)), status(2))).await;
     let WriteOutcome::Written(Some(stored)) = first else { panic!("{first:?}") };
     assert_eq!(stored.metadata.resource_version.as_deref(), Some(&*version(&server, JOB)));
     let first = writer(&server).write(&condition(Arc::clone(&old_pod))).await;
     assert!(matches!(first, WriteOutcome::Written(None)), "{first:?}");
     let stale = [
-        Write::Status(id("u1"), Some(Arc::clone(&old_job)), status(7)),
-        Write::Delete(id("u1"), Some(Arc::clone(&old_job))),
-        Write::Ungate(id("u1"), Some(Arc::clone(&old_pod)), "fluxqueue".into()),
-        Write::Nominate(id("u1"), Some(Arc::clone(&old_pod)), Some("n1".into())),
+        write_status("u1", Some(Arc::clone(&old_job)), status(7)),
+        delete("u1", Some(Arc::clone(&old_job))),
+        ungate("u1", Some(Arc::clone(&old_pod))),
+        nominate("u1", Some(Arc::clone(&old_pod)), Some("n1")),
         condition(old_pod),
     ];
     let before = (version(&server, JOB), version(&server, POD));
@@ -284,7 +308,7 @@ async fn a_write_decided_on_an_older_version_is_a_conflict_and_changes_nothing()
     assert_eq!(server.object(JOB).unwrap()["status"]["bound"], 2);
     assert_eq!((version(&server, JOB), version(&server, POD)), before);
     // This is another object of the same name: it counts, whatever its version is.
-    let gone = writer(&server).write(&Write::Status(id("u0"), Some(old_job), status(7))).await;
+    let gone = writer(&server).write(&write_status("u0", Some(old_job), status(7))).await;
     assert!(matches!(gone, WriteOutcome::Gone), "{gone:?}");
 }
 
@@ -296,12 +320,12 @@ async fn nothing_is_written_once_the_fence_has_fallen() {
     }
     let fallen = writer_behind(&server, Fence::with_term(Duration::ZERO));
     let writes = [
-        Write::Create(job()),
-        Write::Status(id("u1"), Some(version(&server, JOB)), Arc::default()),
-        Write::Delete(id("u1"), Some(version(&server, JOB))),
-        Write::Ungate(id("u1"), None, "fluxqueue".into()),
-        Write::Nominate(id("u1"), None, Some("n1".into())),
-        Write::Unscheduled {
+        create(),
+        write_status("u1", Some(version(&server, JOB)), Arc::default()),
+        delete("u1", Some(version(&server, JOB))),
+        ungate("u1", None),
+        nominate("u1", None, Some("n1")),
+        Write::SetPodScheduled {
             pod: id("u1"),
             resource_version: None,
             reason: "Unschedulable",
@@ -328,7 +352,7 @@ async fn nothing_is_repeated_once_the_fence_has_fallen() {
     }
     // This is enough time for some attempts, and far from enough for all.
     let falling = writer_behind(&server, Fence::with_term(Duration::from_millis(150)));
-    let outcome = falling.write(&Write::Delete(id("u1"), Some(version(&server, JOB)))).await;
+    let outcome = falling.write(&delete("u1", Some(version(&server, JOB)))).await;
     assert!(
         matches!(&outcome, WriteOutcome::Failed(why) if why == "not the leader any more"),
         "{outcome:?}"
@@ -362,7 +386,7 @@ async fn the_condition_of_a_group_is_merged_into_the_group_that_was_meant() {
                 observed_generation: 3,
             })
         };
-        let write = |uid: &str, is_true: bool, newly: bool| Write::GroupCondition {
+        let write = |uid: &str, is_true: bool, newly: bool| Write::SetGroupCondition {
             group: id(uid),
             resource_version: Some(self::version(&server, &path)),
             version,
@@ -393,7 +417,7 @@ async fn the_condition_of_a_group_is_merged_into_the_group_that_was_meant() {
         let outcome = writer(&server).write(&write("u0", true, true)).await;
         assert!(matches!(outcome, WriteOutcome::Gone), "{outcome:?}");
         let mut old = write("u1", true, true);
-        let Write::GroupCondition { resource_version, .. } = &mut old else { unreachable!() };
+        let Write::SetGroupCondition { resource_version, .. } = &mut old else { unreachable!() };
         *resource_version = Some("0".into());
         let outcome = writer(&server).write(&old).await;
         assert!(matches!(outcome, WriteOutcome::Conflict), "{outcome:?}");

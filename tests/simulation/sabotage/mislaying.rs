@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxqueue_api::{FluxJob, WorkloadKind};
-use fluxqueue_core::{ActionKind, Event};
+use fluxqueue_core::{ActionKind, Event, Write};
 use fluxqueue_workload::{ObjectKey, ObjectRef, Pod, Uid};
 
 use crate::server::flux_job_key;
@@ -62,7 +62,7 @@ impl Mislaying {
     /// Returns the pod to mislay now, if this write is the placement of a gang of several shapes
     /// that has not begun.
     pub(super) fn mislay(&mut self, write: &ActionKind) -> Option<ObjectRef> {
-        let ActionKind::WriteStatus { job, status, .. } = write else { return None };
+        let ActionKind::Write(Write::WriteStatus { job, status, .. }) = write else { return None };
         let sets: BTreeSet<&String> = status.placement.iter().map(|range| &range.pod_set).collect();
         if sets.len() < 2 || status.start_time.is_some() {
             return None;

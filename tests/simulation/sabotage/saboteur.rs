@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use fluxion_sys::FunctionTable;
 use fluxqueue_api::{EstimateKind, FluxJob, JobState, StopPolicy};
-use fluxqueue_core::{Action, ActionId, ActionKind, Event, Outcome, QueuePolicy, WriteOutcome};
+use fluxqueue_core::{
+    Action, ActionId, ActionKind, Event, Outcome, QueuePolicy, Write, WriteOutcome,
+};
 use fluxqueue_machine::cluster::Node;
 use fluxqueue_planner::queues::{Namespace, QueueObject, Rules};
 use fluxqueue_workload::metadata::Labels;
@@ -287,16 +289,16 @@ impl Saboteur {
         }
         let mut is_answered = true;
         let places = match &action.kind {
-            ActionKind::WriteStatus { status, .. } => !status.placement.is_empty(),
+            ActionKind::Write(Write::WriteStatus { status, .. }) => !status.placement.is_empty(),
             _ => false,
         };
         match (self.sabotage, &mut action.kind) {
-            (Sabotage::KeepRecords, ActionKind::DeleteFluxJob { .. })
-            | (Sabotage::SilenceGroups, ActionKind::SetGroupCondition { .. }) => {
+            (Sabotage::KeepRecords, ActionKind::Write(Write::DeleteFluxJob { .. }))
+            | (Sabotage::SilenceGroups, ActionKind::Write(Write::SetGroupCondition { .. })) => {
                 written(&mut *self.core);
                 return;
             }
-            (Sabotage::StartBesideGates, ActionKind::Ungate { pod, .. })
+            (Sabotage::StartBesideGates, ActionKind::Write(Write::Ungate { pod, .. }))
                 if self.grouped.contains(&pod.uid) =>
             {
                 written(&mut *self.core);
@@ -345,7 +347,7 @@ impl Saboteur {
         }
         let again = match action.kind {
             ActionKind::Bind { .. } => self.sabotage == Sabotage::BindTwice,
-            ActionKind::WriteStatus { .. } | ActionKind::CreateFluxJob { .. } => {
+            ActionKind::Write(Write::WriteStatus { .. } | Write::CreateFluxJob { .. }) => {
                 self.sabotage == Sabotage::WriteTwice
             }
             _ => false,
@@ -358,7 +360,9 @@ impl Saboteur {
 
     /// Falsifies a status that the core writes.
     fn falsify_status(&self, kind: &mut ActionKind) {
-        let ActionKind::WriteStatus { status, resource_version, .. } = kind else { return };
+        let ActionKind::Write(Write::WriteStatus { status, resource_version, .. }) = kind else {
+            return;
+        };
         let status = Arc::make_mut(status);
         match self.sabotage {
             Sabotage::LookAhead => {
@@ -400,13 +404,13 @@ impl Saboteur {
     /// Writes a condition to a pod without need.
     fn tell_needlessly(&mut self, pod: ObjectRef, out: &mut Vec<Action>) {
         self.needless = Some(self.next_id);
-        let kind = ActionKind::SetPodScheduled {
+        let kind = ActionKind::Write(Write::SetPodScheduled {
             pod,
             resource_version: None,
             reason: "Unschedulable",
             message: String::new(),
             newly: true,
-        };
+        });
         self.send(kind, None, out);
     }
 
@@ -476,7 +480,7 @@ impl Machine for Saboteur {
             Sabotage::ReleaseEarly | Sabotage::ResumeOthers if self.synced => {
                 if let Some((job, resource_version)) = self.hostage.take() {
                     self.send(
-                        ActionKind::ReleaseJob { job, resource_version, at: now },
+                        ActionKind::Write(Write::ReleaseJob { job, resource_version, at: now }),
                         None,
                         &mut out,
                     );
@@ -484,7 +488,7 @@ impl Machine for Saboteur {
             }
             Sabotage::TakeBackConditions if self.synced => {
                 if let Some(group) = self.started.take() {
-                    self.send(pod_groups::taken_back(&group), None, &mut out);
+                    self.send(pod_groups::taken_back(&group).into(), None, &mut out);
                 }
             }
             _ => {}

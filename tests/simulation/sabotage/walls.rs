@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxqueue_core::{ActionKind, BindOutcome, Event, Outcome, WriteOutcome};
+use fluxqueue_core::{ActionKind, BindOutcome, Event, Outcome, Write, WriteOutcome};
 use fluxqueue_workload::{ObjectKey, Pod, Uid};
 
 /// The known objects of all namespaces.
@@ -81,9 +81,11 @@ impl Walls {
     /// Redirects an action on a pod that was shown elsewhere to the pod itself.
     pub(super) fn move_back(&self, kind: &mut ActionKind) {
         let (ActionKind::Bind { pod, .. }
-        | ActionKind::Ungate { pod, .. }
-        | ActionKind::SetPodScheduled { pod, .. }
-        | ActionKind::Nominate { pod, .. }) = kind
+        | ActionKind::Write(
+            Write::Ungate { pod, .. }
+            | Write::SetPodScheduled { pod, .. }
+            | Write::Nominate { pod, .. },
+        )) = kind
         else {
             return;
         };

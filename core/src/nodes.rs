@@ -155,9 +155,8 @@ impl Nodes<'_> {
         }
         for id in &self.jobs.retaining {
             if let Some(job) = self.jobs.all.get_mut(id) {
-                let before = job.start.retained.len();
-                job.start.retained.retain(|retained| retained.allocation.node != *name);
-                if job.start.retained.len() != before {
+                let lost = job.start.unretain(|slot| slot.allocation.node == *name);
+                if !lost.is_empty() {
                     self.agenda.touched.insert(*id);
                 }
             }

@@ -78,6 +78,10 @@ impl Core {
         {
             return Some(format!("{pending:?} is not in the queue"));
         }
+        let kept = job.start.retained.iter().filter_map(|slot| slot.seat);
+        if let Some(seat) = kept.into_iter().find(|seat| !job.start.seats.is_kept(*seat)) {
+            return Some(format!("{seat:?} belongs to a retained slot, and is not kept"));
+        }
         // While a walk is under way, and until changed terms have been taken up, such a difference
         // is allowed.
         if self.walks.under_way.is_none()

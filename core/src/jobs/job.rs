@@ -11,7 +11,7 @@ use crate::jobs::lifecycle::Lifecycle;
 use crate::jobs::member::Member;
 use crate::jobs::order::PodOrder;
 use crate::jobs::retained::RetainedSlot;
-use crate::jobs::seats::{PodIndex, Seats};
+use crate::jobs::seats::Seats;
 use crate::jobs::setbacks::Setbacks;
 use crate::jobs::stalled::Stalled;
 use crate::jobs::suspended::Suspended;
@@ -332,10 +332,27 @@ impl Job {
     pub(crate) fn counts(&self, member: &Member) -> bool {
         member.pod.stands_in == self.suspended.has_stand_ins()
     }
+}
 
-    /// Returns the seats with slots that are retained for pods that are to come.
-    pub(crate) fn retained_seats(&self) -> Vec<PodIndex> {
-        self.start.retained.iter().filter_map(|retained| retained.seat).collect()
+impl JobStart {
+    /// Keeps a slot, with its seat, for a pod that is to come.
+    pub(crate) fn retain(&mut self, slot: RetainedSlot) {
+        if let Some(seat) = slot.seat {
+            self.seats.keep(seat);
+        }
+        self.retained.push(slot);
+    }
+
+    /// Takes out the retained slots that these are, and frees their seats.
+    pub(crate) fn unretain(
+        &mut self,
+        is_it: impl FnMut(&mut RetainedSlot) -> bool,
+    ) -> Vec<RetainedSlot> {
+        let out: Vec<RetainedSlot> = self.retained.extract_if(.., is_it).collect();
+        for seat in out.iter().filter_map(|slot| slot.seat) {
+            self.seats.leave(seat);
+        }
+        out
     }
 }
 

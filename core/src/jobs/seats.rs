@@ -45,9 +45,20 @@ pub(crate) struct PodIndex(usize);
 pub(crate) struct Seat {
     pod_set: usize,
     node: NodeName,
-    occupant: Option<Uid>,
+    occupant: Occupant,
     /// The version of the placement that first had this node.
     version: u64,
+}
+
+/// The use of a seat.
+#[derive(Debug, PartialEq, Eq)]
+enum Occupant {
+    /// The seat is free.
+    Free,
+    /// A slot is retained with the seat, for a pod that is to come.
+    Kept,
+    /// The seat is this pod's.
+    Pod(Uid),
 }
 
 impl Seat {
@@ -60,9 +71,9 @@ impl Seat {
         &self.node
     }
 
-    /// True if no pod has the seat.
+    /// True if no pod has the seat; it may be kept for one.
     pub(crate) fn is_empty(&self) -> bool {
-        self.occupant.is_none()
+        !matches!(self.occupant, Occupant::Pod(_))
     }
 }
 
@@ -81,7 +92,15 @@ impl Seats {
 
     /// Returns the pod that has a seat.
     pub(crate) fn occupant(&self, index: PodIndex) -> Option<&Uid> {
-        self.get(index)?.occupant.as_ref()
+        match &self.get(index)?.occupant {
+            Occupant::Pod(pod) => Some(pod),
+            Occupant::Free | Occupant::Kept => None,
+        }
+    }
+
+    /// True if a seat is kept for a pod that is to come.
+    pub(crate) fn is_kept(&self, index: PodIndex) -> bool {
+        self.get(index).is_some_and(|seat| seat.occupant == Occupant::Kept)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PodIndex, &Seat)> {
@@ -146,14 +165,12 @@ impl Seats {
             self.all.push(Seat {
                 pod_set,
                 node: node.clone(),
-                occupant: None,
+                occupant: Occupant::Free,
                 version: self.version,
             });
         }
         self.follow(index, node);
-        if let Some(seat) = self.all.get_mut(index.0) {
-            seat.occupant = Some(pod.clone());
-        }
+        self.fill(index, Occupant::Pod(pod.clone()));
     }
 
     /// Moves a seat to this node.
@@ -167,46 +184,40 @@ impl Seats {
 
     /// Frees a seat.
     pub(crate) fn leave(&mut self, index: PodIndex) {
+        self.fill(index, Occupant::Free);
+    }
+
+    /// Keeps a seat for a pod that is to come.
+    pub(crate) fn keep(&mut self, index: PodIndex) {
+        self.fill(index, Occupant::Kept);
+    }
+
+    fn fill(&mut self, index: PodIndex, occupant: Occupant) {
         if let Some(seat) = self.all.get_mut(index.0) {
-            seat.occupant = None;
+            seat.occupant = occupant;
         }
     }
 
     /// Returns the seat for a pod of this pod set: its own number if it has one and that seat is
-    /// free, else the lowest free seat, else a new one. Seats in `retained` are not free.
-    pub(crate) fn next_free(
-        &self,
-        pod_set: usize,
-        own: Option<u32>,
-        retained: &[PodIndex],
-    ) -> PodIndex {
+    /// free, else the lowest free seat, else a new one.
+    pub(crate) fn next_free(&self, pod_set: usize, own: Option<u32>) -> PodIndex {
         let will_do = |seat: Option<&Seat>| seat.is_none_or(|seat| seat.pod_set == pod_set);
-        self.own_or_lowest(own, retained, will_do)
+        self.own_or_lowest(own, will_do)
     }
 
     /// Returns the seat for a pod that is on this node already: its own number if that seat is on
     /// the node and free, else the lowest free seat on the node, else a new one.
-    pub(crate) fn next_free_on(
-        &self,
-        node: &NodeName,
-        own: Option<u32>,
-        retained: &[PodIndex],
-    ) -> PodIndex {
+    pub(crate) fn next_free_on(&self, node: &NodeName, own: Option<u32>) -> PodIndex {
         let will_do = |seat: Option<&Seat>| seat.is_some_and(|seat| seat.node == *node);
-        self.own_or_lowest(own, retained, will_do)
+        self.own_or_lowest(own, will_do)
     }
 
     /// Returns the free seat of the pod's own number, else the lowest free one. `will_do` is called
     /// with a seat, or with `None` for the one to be made at the end.
-    fn own_or_lowest(
-        &self,
-        own: Option<u32>,
-        retained: &[PodIndex],
-        will_do: impl Fn(Option<&Seat>) -> bool,
-    ) -> PodIndex {
+    fn own_or_lowest(&self, own: Option<u32>, will_do: impl Fn(Option<&Seat>) -> bool) -> PodIndex {
         let is_free = |at: &usize| {
             let seat = self.all.get(*at);
-            seat.is_none_or(Seat::is_empty) && !retained.contains(&PodIndex(*at)) && will_do(seat)
+            seat.is_none_or(|seat| seat.occupant == Occupant::Free) && will_do(seat)
         };
         let new = self.all.len();
         let own =
@@ -230,7 +241,7 @@ impl Seats {
         (self.version, self.acked, self.on_record) = (1, 1, true);
         self.all = seats
             .into_iter()
-            .map(|(pod_set, node)| Seat { pod_set, node, occupant: None, version: 1 })
+            .map(|(pod_set, node)| Seat { pod_set, node, occupant: Occupant::Free, version: 1 })
             .collect();
         let sets = self.all.iter().map(|seat| seat.pod_set + 1).max().unwrap_or(0);
         self.sets = vec![None; sets];
@@ -299,9 +310,9 @@ mod tests {
     fn a_pod_leaves_once_its_own_seat_is_acknowledged() {
         let [a, b] = names(["a", "b"]);
         let mut seats = Seats::default();
-        seats.take(seats.next_free(0, None, &[]), 0, &a, &"p".into());
+        seats.take(seats.next_free(0, None), 0, &a, &"p".into());
         let written = seats.version();
-        seats.take(seats.next_free(0, None, &[]), 0, &b, &"q".into());
+        seats.take(seats.next_free(0, None), 0, &b, &"q".into());
         seats.acknowledge(written);
         assert!(
             seats.may_leave(PodIndex(0)) && !seats.may_leave(PodIndex(1)) && !seats.may_all_leave()
@@ -321,13 +332,17 @@ mod tests {
         let mut seats = Seats::default();
         seats.restore([(0, a.clone()), (0, b.clone()), (1, b.clone())]);
         assert!(seats.is_acknowledged());
-        assert_eq!(seats.next_free(0, Some(1), &[]), PodIndex(1));
-        assert_eq!(seats.next_free(0, Some(2), &[]), PodIndex(0), "of another pod set");
-        assert_eq!(seats.next_free(0, None, &[PodIndex(0)]), PodIndex(1));
-        assert_eq!(seats.next_free_on(&b, Some(0), &[]), PodIndex(1), "on another node");
+        assert_eq!(seats.next_free(0, Some(1)), PodIndex(1));
+        assert_eq!(seats.next_free(0, Some(2)), PodIndex(0), "of another pod set");
+        seats.keep(PodIndex(0));
+        assert_eq!(seats.next_free(0, None), PodIndex(1));
+        assert!(seats.is_kept(PodIndex(0)) && seats.empty().count() == 3);
+        seats.leave(PodIndex(0));
+        assert!(seats.next_free(0, None) == PodIndex(0) && !seats.is_kept(PodIndex(0)));
+        assert_eq!(seats.next_free_on(&b, Some(0)), PodIndex(1), "on another node");
         seats.take(PodIndex(1), 0, &b, &"p".into());
-        assert_eq!(seats.next_free_on(&b, None, &[]), PodIndex(2));
-        assert_eq!(seats.next_free_on(&"c".into(), None, &[]), PodIndex(3));
+        assert_eq!(seats.next_free_on(&b, None), PodIndex(2));
+        assert_eq!(seats.next_free_on(&"c".into(), None), PodIndex(3));
         seats.leave(PodIndex(1));
         assert_eq!(seats.empty().count(), 3);
     }

@@ -42,9 +42,7 @@ impl Slots<'_> {
         }
         let (at, pod_set) = match seating {
             Seating::At(at) => (at, 0),
-            Seating::Free { pod_set } => {
-                (job.start.seats.next_free(pod_set, index, &job.retained_seats()), pod_set)
-            }
+            Seating::Free { pod_set } => (job.start.seats.next_free(pod_set, index), pod_set),
         };
         let before = job.start.seats.version();
         job.start.seats.take(at, pod_set, &node, uid);

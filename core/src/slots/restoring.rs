@@ -349,7 +349,7 @@ impl Slots<'_> {
         index: Option<u32>,
     ) -> Sound {
         let job = self.jobs.all.known_mut(&id)?;
-        let at = job.start.seats.next_free_on(node, index, &job.retained_seats());
+        let at = job.start.seats.next_free_on(node, index);
         job.start.seats.take(at, 0, node, uid);
         let member = self.jobs.members.known_mut(uid)?;
         member.seat = Some(at);

@@ -29,9 +29,7 @@ impl Slots<'_> {
             self.jobs.retaining.remove(&id);
             return Ok(());
         }
-        let (expired, retained): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut job.start.retained).into_iter().partition(|slot| slot.until <= now);
-        job.start.retained = retained;
+        let expired = job.start.unretain(|slot| slot.until <= now);
         self.free_allocations(expired.into_iter().map(|slot| slot.allocation));
         let job = self.jobs.all.known(&id)?;
         let succeeded = job.succeeded_seen();
@@ -52,18 +50,15 @@ impl Slots<'_> {
             });
         }
         let job = self.jobs.all.known_mut(&id)?;
-        let mut surplus = Vec::new();
-        for slot in std::mem::take(&mut job.start.retained) {
-            match room.get_mut(&slot.controller) {
-                Some(left) if *left > 0 => {
-                    *left -= 1;
-                    job.start.retained.push(slot);
-                }
-                _ => surplus.push(slot.allocation),
+        let surplus = job.start.unretain(|slot| match room.get_mut(&slot.controller) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                false
             }
-        }
+            _ => true,
+        });
         let until = job.start.retained.iter().map(|slot| slot.until).min();
-        self.free_allocations(surplus);
+        self.free_allocations(surplus.into_iter().map(|slot| slot.allocation));
         match until {
             Some(until) => self.agenda.timers.wake(Timer::Job(id), until),
             None => {
@@ -78,7 +73,7 @@ impl Slots<'_> {
         let job = self.jobs.all.known_mut(&id)?;
         let until = slot.until;
         self.planner.ledger.turn_out(&mut self.planner.cluster, &slot.allocation);
-        job.start.retained.push(slot);
+        job.start.retain(slot);
         self.jobs.retaining.insert(id);
         self.agenda.timers.wake(Timer::Job(id), until);
         Ok(())
@@ -98,15 +93,14 @@ impl Slots<'_> {
     fn take_retained(&mut self, id: JobId, uid: &Uid) -> bool {
         let Some(member) = self.jobs.members.get(uid) else { return false };
         let pod = Arc::clone(&member.pod);
-        let Some(job) = self.jobs.all.get(&id) else { return false };
-        let found = job
-            .start
-            .retained
-            .iter()
-            .position(|slot| may_take(&mut self.planner.cluster, slot, &pod));
-        let Some(at) = found else { return false };
         let Some(job) = self.jobs.all.get_mut(&id) else { return false };
-        let mut slot = job.start.retained.remove(at);
+        let mut is_taken = false;
+        let taken = job.start.unretain(|slot| {
+            let takes = !is_taken && may_take(&mut self.planner.cluster, slot, &pod);
+            is_taken |= takes;
+            takes
+        });
+        let Some(mut slot) = taken.into_iter().next() else { return false };
         self.agenda.gauges.slots_passed_on += 1;
         // The pod gets its own time, also if it follows one that was to end earlier.
         let own = self.jobs.all.get(&id).map_or(pod.lifetime, |job| {

@@ -74,12 +74,8 @@ impl Slots<'_> {
 
     /// Frees the slots that are kept for the successors of pods that have ended.
     pub(crate) fn free_retained(&mut self, id: JobId) {
-        let retained = self
-            .jobs
-            .all
-            .get_mut(&id)
-            .map(|job| std::mem::take(&mut job.start.retained))
-            .unwrap_or_default();
+        let Some(job) = self.jobs.all.get_mut(&id) else { return };
+        let retained = job.start.unretain(|_| true);
         self.free_allocations(retained.into_iter().map(|slot| slot.allocation));
     }
 

@@ -167,19 +167,18 @@ impl Binding<'_> {
     pub(crate) fn bind_done(&mut self, uid: &Uid, action: ActionId, outcome: BindOutcome) -> Sound {
         let member = self.jobs.members.current_mut(uid)?;
         let (id, waiting) = (member.job, member.stage.sending() == Some(Sending::Binding(action)));
-        if outcome == BindOutcome::Bound {
-            if waiting {
-                member.stage.bind();
-                member.setbacks = Setbacks::default();
-            }
-            self.bound(uid, id)?;
-            self.agenda.touch_soon(id, self.clock.now);
-            self.settle_refusal(id)?;
-            return Ok(());
+        if outcome != BindOutcome::Bound {
+            self.agenda.touched.insert(id);
         }
-        self.agenda.touched.insert(id);
         match outcome {
-            BindOutcome::Bound => {}
+            BindOutcome::Bound => {
+                if waiting {
+                    member.stage.bind();
+                    member.setbacks = Setbacks::default();
+                }
+                self.bound(uid, id)?;
+                self.agenda.touch_soon(id, self.clock.now);
+            }
             BindOutcome::BoundElsewhere(node) => {
                 self.agenda.gauges.bound_elsewhere += 1;
                 if waiting {
@@ -212,8 +211,7 @@ impl Binding<'_> {
                 }
             }
         }
-        self.settle_refusal(id)?;
-        Ok(())
+        self.settle_refusal(id)
     }
 
     fn bound(&mut self, uid: &Uid, id: JobId) -> Sound {

@@ -5,7 +5,6 @@
 //! the placement in it.
 
 use std::ops::Bound;
-use std::sync::Arc;
 
 use crate::cycle::Core;
 use crate::cycle::walks::Seen;
@@ -16,7 +15,7 @@ use crate::jobs::registry::Jobs;
 use crate::jobs::stage::Stage;
 use crate::sound::Reference;
 use fluxqueue_planner::queue::{JobId, PendingRequest};
-use fluxqueue_workload::{Pod, Uid};
+use fluxqueue_workload::Uid;
 
 /// The least time between two rebuilds of a job, in milliseconds.
 const ANEW_MILLIS: i64 = 60_000;
@@ -123,19 +122,7 @@ impl Core {
             self.jobs.index.by_identity.retain(|_, of| *of != id);
             self.jobs.index.by_key.retain(|_, of| *of != id);
         }
-        self.slots().free_retained(id);
-        let mut pods: Vec<Arc<Pod>> = Vec::new();
-        for uid in &uids {
-            let allocation = self.slots().take_allocation(uid);
-            self.slots().free_allocations(allocation);
-            if let Some(member) = self.jobs.members.remove(uid) {
-                self.occupancy.by_node.unlist(&member.pod);
-                // Stand-ins are made again with the job.
-                if !member.pod.stands_in {
-                    pods.push(member.pod);
-                }
-            }
-        }
+        let pods = self.members().take_out(id, &uids);
         self.recording().forget(id);
         let first_new = self.jobs.index.next;
         self.recovery().find_jobs(pods);

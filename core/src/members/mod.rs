@@ -24,8 +24,9 @@ use crate::settings::CoreSettings;
 use crate::sound::{Lookup, Sound};
 use crate::timers::Timer;
 use fluxqueue_planner::Planner;
+use fluxqueue_planner::queue::JobId;
 use fluxqueue_planner::queues::Queues;
-use fluxqueue_workload::{ObjectRef, Phase, Pod};
+use fluxqueue_workload::{ObjectRef, Phase, Pod, Uid};
 
 /// Takes up pods: finds the job of each, or makes one.
 pub(crate) struct Members<'a> {
@@ -89,6 +90,27 @@ impl Members<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Takes these pods out of their job, gives up their slots and those that are retained for the
+    /// job, and returns the pods that exist. Stand-ins are made again with the job of their Job.
+    pub(crate) fn take_out<'u>(
+        &mut self,
+        id: JobId,
+        pods: impl IntoIterator<Item = &'u Uid>,
+    ) -> Vec<Arc<Pod>> {
+        self.slots().free_retained(id);
+        let mut out = Vec::new();
+        for uid in pods {
+            let allocation = self.slots().take_allocation(uid);
+            self.slots().free_allocations(allocation);
+            if let Some(member) = self.jobs.members.remove(uid) {
+                self.occupancy.by_node.unlist(&member.pod);
+                out.push(member.pod);
+            }
+        }
+        out.retain(|pod| !pod.stands_in);
+        out
     }
 
     fn foreign_pod(&mut self, pod: Arc<Pod>) -> Sound {

@@ -48,17 +48,11 @@ impl Refresh<'_> {
         let (key, members) = (job.key.clone(), job.pods.all.clone());
         tracing::info!(job = %key, "an earlier leader has put its end on record: its other pods \
             are another group");
-        let mut pods = Vec::new();
-        for uid in &members {
-            let allocation = self.slots().take_allocation(uid);
-            self.slots().free_allocations(allocation);
-            pods.extend(self.jobs.members.remove(uid).map(|member| member.pod));
-        }
+        let pods = self.members().take_out(id, &members);
         let job = self.jobs.all.known_mut(&id)?;
         job.pods.all.clear();
         job.pods.live.clear();
         let pending = std::mem::take(&mut job.waiting.requests);
-        self.slots().free_retained(id);
         for pending in pending {
             self.promise_keeping().forget_request(&pending)?;
         }

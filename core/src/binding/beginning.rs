@@ -43,7 +43,7 @@ impl Binding<'_> {
 
     fn may_begin(&mut self, id: JobId) -> Sound<Begin> {
         let job = self.jobs.all.known(&id)?;
-        if job.writes_ahead() && !job.start.seats.may_all_leave() {
+        if !job.may_send_all() {
             // The acknowledgement brings its pods back.
             return Ok(Begin::Later);
         }

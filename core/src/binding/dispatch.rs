@@ -116,7 +116,7 @@ impl Binding<'_> {
             self.agenda.timers.wake(Timer::Pod(uid), at);
             return Ok(());
         }
-        if job.writes_ahead() && member.seat.is_some_and(|seat| !job.start.seats.may_leave(seat)) {
+        if !job.may_send(member) {
             return Ok(());
         }
         // After this number of failures the pod queues again; a gang with a written placement stays

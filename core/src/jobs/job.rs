@@ -327,6 +327,17 @@ impl Job {
         self.record.setbacks.refused.is_some() && self.writes_ahead()
     }
 
+    /// True if the API server has acknowledged the place of this pod, or need not: its Binding may
+    /// leave.
+    pub(crate) fn may_send(&self, member: &Member) -> bool {
+        !self.writes_ahead() || member.seat.is_none_or(|seat| self.start.seats.may_leave(seat))
+    }
+
+    /// True if the same holds for all pods that have a place.
+    pub(crate) fn may_send_all(&self) -> bool {
+        !self.writes_ahead() || self.start.seats.may_all_leave()
+    }
+
     /// True if the requirements of the job apply to this member. While others stand in for the
     /// job's pods, they apply to the stand-ins alone.
     pub(crate) fn counts(&self, member: &Member) -> bool {

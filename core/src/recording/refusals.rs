@@ -24,8 +24,7 @@ impl Recording<'_> {
         let refused = text.to_owned();
         let text = words::record_refused(text);
         let job = self.jobs.all.get(&id).map(Box::as_ref).filter(|job| job.writes_ahead());
-        if job.is_some_and(|job| job.life == Lifecycle::Placed && !job.start.seats.may_all_leave())
-        {
+        if job.is_some_and(|job| job.life == Lifecycle::Placed && !job.may_send_all()) {
             self.binding().withdraw_refused(id, &text)?;
             return Ok(());
         }
@@ -34,10 +33,7 @@ impl Recording<'_> {
                 job.into_iter().flat_map(|job| self.jobs.live(job).filter(move |pod| is(job, pod)));
             of_job.map(|member| member.pod.id.uid.clone()).collect()
         };
-        let unrecorded = pods(&|job, member| {
-            member.stage.is_unsent()
-                && member.seat.is_some_and(|seat| !job.start.seats.may_leave(seat))
-        });
+        let unrecorded = pods(&|job, member| member.stage.is_unsent() && !job.may_send(member));
         let waiting = pods(&|_, member| member.stage.is_waiting());
         for uid in &unrecorded {
             self.binding().give_slot_back(uid, &text)?;

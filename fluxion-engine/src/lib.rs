@@ -58,6 +58,8 @@ mod writer;
 
 pub use book::job::{JobInfo, JobMode};
 pub use engine::Engine;
+#[cfg(test)]
+pub(crate) use engine::kept_and_made;
 pub use engine::moving::{Delay, Moved};
 pub use engine::op::{Grant, MatchOp};
 pub use engine::options::Options;

@@ -94,6 +94,34 @@ fn pools(table: &Table) {
     table.refused("two shapes, one slot too many", &mut context, &jobspec(&two, 50, ""));
 }
 
+/// Whole nodes, and units in them, of which each has lost one for ever and another to an instant.
+fn whole_of_pools(table: &Table) {
+    let nodes = table.nodes;
+    for policy in ["first", "lonode"] {
+        let graph = jgf(nodes, CPU);
+        let mut context = Context::new("jgf", policy, &graph, r#","pool_types":["cpu"]"#);
+        for rank in 0..nodes {
+            for (first, end) in
+                [(1, (100 + rank).to_string()), (nodes + 1, r#""never""#.to_owned())]
+            {
+                let charge = format!(
+                    r#"{{"label":"r","rank":{rank},"count":1,"with":{{"cpu":1}},"end":{end}}}"#
+                );
+                context.charge(first + rank, &charge);
+            }
+        }
+        let node = |with: &str| format!(r#"{{"type":"node","count":1,"with":[{with}]}}"#);
+        for (what, resources) in [
+            ("a node with pools", slots(1, &[("node", 1)])),
+            ("all nodes with pools", slots(nodes, &[("node", 1)])),
+            ("all units of a node", node(&slots(1, &[("cpu", 10)]))),
+        ] {
+            let spec = jobspec(&resources, 3_600, "");
+            table.refused(&format!("{what}, {policy}"), &mut context, &spec);
+        }
+    }
+}
+
 /// Names that are not there, on a graph.
 fn names(table: &Table) {
     let context = Context::new("jgf", "first", &jgf(table.nodes, CORES), "");
@@ -130,6 +158,7 @@ fn main() {
             let table = Table { nodes, only: only.clone() };
             whole(&table);
             pools(&table);
+            whole_of_pools(&table);
             names(&table);
             growth(&table);
         }

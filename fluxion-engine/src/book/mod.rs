@@ -100,11 +100,19 @@ impl Book {
         self.graph.pools.effort.set_budget(budget);
     }
 
-    /// Changes since an index over nodes asked last: vertices that were taken or given back
-    /// (`None`: any), whether properties are others, and vertices that were marked.
+    /// Changes since an index over nodes asked last: vertices that were taken or given back, and
+    /// nodes of which units were (`None`: any), whether properties are others, and vertices that
+    /// were marked.
     pub(crate) fn take_changes(&mut self) -> (Option<Vec<VertexId>>, bool, Vec<VertexId>) {
         let (properties, marked) = self.graph.take_changes();
-        (self.schedule.take_touched(), properties, marked)
+        let ranks = self.graph.pools.touched.take();
+        let touched = self.schedule.take_touched().zip(ranks).map(|(mut vertices, ranks)| {
+            let pools = &self.graph.pools;
+            let rows = ranks.into_iter().filter_map(|rank| pools.position(rank));
+            vertices.extend(rows.map(|row| pools.vertices()[row]));
+            vertices
+        });
+        (touched, properties, marked)
     }
 
     /// Where the only reservation there is could start: [`crate::pools::Pools::outlook`].

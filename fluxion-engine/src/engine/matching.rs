@@ -98,7 +98,7 @@ impl Engine {
             spec.ensure_narrow()?;
         }
         let ask = self.sight().ask(spec)?;
-        self.searches.refresh(&mut self.book);
+        self.searches.refresh_for(&mut self.book, &ask);
         defect("index refreshed");
         if spec.hold == Hold::Refused {
             self.searches.leak_exclusive(&ask);

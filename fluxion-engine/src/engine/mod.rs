@@ -30,6 +30,8 @@ mod walks;
 use memo::Memo;
 use options::Options;
 use searches::Searches;
+#[cfg(test)]
+pub(crate) use searches::kept_and_made;
 use sight::Sight;
 
 use crate::book::Book;
@@ -96,8 +98,11 @@ impl Engine {
             call: None,
             trial: None,
         };
-        // Now, so that the first match does not take longer than others.
-        engine.searches.refresh(&mut engine.book);
+        // Now, so that the first match does not take longer than others. On a graph with pools most
+        // matches do not need it.
+        if !engine.graph().has_pool_types() {
+            engine.searches.refresh(&mut engine.book);
+        }
         Ok(engine)
     }
 

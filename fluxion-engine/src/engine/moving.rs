@@ -63,7 +63,7 @@ impl Engine {
         })?;
         let ask = self.sight().ask(&spec)?;
         self.graph().pools.effort.begin();
-        self.searches.refresh(&mut self.book);
+        self.searches.refresh_for(&mut self.book, &ask);
         let gains = self.graph().pools.gains.count();
         let known = known_place(self, id, &job, &ask);
         let sight = self.sight();

@@ -43,9 +43,16 @@ impl Searches {
         }
     }
 
+    /// Brings the index up to date if a search for this may use it.
+    pub(super) fn refresh_for(&mut self, book: &mut Book, ask: &Ask<'_>) {
+        if let Form::Walk(_) = ask.form {
+            self.refresh(book);
+        }
+    }
+
     /// Brings the index up to date, so that a search may use it.
     pub(super) fn refresh(&mut self, book: &mut Book) {
-        if self.walks_always || book.graph().has_pool_types() {
+        if self.walks_always {
             return;
         }
         let (touched, properties, marked) = book.take_changes();
@@ -53,9 +60,10 @@ impl Searches {
         let revision = graph.changes().revision();
         match (self.index.as_deref_mut().filter(|index| index.is_of(graph)), touched) {
             (Some(index), Some(touched)) => {
+                // A job that has begun since is on its vertices at the new present only.
+                index.advance(graph, schedule, now);
                 index.refresh(graph, schedule, &touched);
                 index.refresh(graph, schedule, &marked);
-                index.advance(graph, schedule, now);
                 if properties {
                     index.forget_constraints();
                 }
@@ -95,11 +103,14 @@ impl Searches {
                 .index
                 .as_deref()
                 .filter(|index| index.is_of(graph) && !changes.has_other_properties()),
-            index_is_fresh: !schedule.is_touched() && !changes.is_marked(),
+            index_is_fresh: !schedule.is_touched()
+                && !graph.pools.touched.are_any()
+                && !changes.is_marked(),
             policy,
             traverser,
             now: book.now(),
             nodes_up: self.nodes_up,
+            tries_all: self.walks_always,
             exclusive_kinds: &self.exclusive_kinds,
             left: &self.left,
         }
@@ -163,4 +174,18 @@ impl Searches {
     pub(super) fn nodes_up(&self) -> i64 {
         self.nodes_up
     }
+}
+
+/// The index of an engine, brought up to date, and one that is made of the book alone, as texts;
+/// `None`: there is none.
+#[cfg(test)]
+pub(crate) fn kept_and_made(engine: &super::Engine) -> Option<[String; 2]> {
+    let mut engine = engine.clone();
+    let had_one = engine.searches.index.is_some();
+    engine.searches.refresh(&mut engine.book);
+    let kept = engine.searches.index.as_ref()?.derived();
+    engine.searches.forget();
+    engine.searches.refresh(&mut engine.book);
+    let made = engine.searches.index.as_ref()?.derived();
+    had_one.then_some([kept, made])
 }

@@ -92,13 +92,19 @@ enum Step {
     /// A rack, a node or a core goes.
     Shrink(usize, u8),
     RemoveRanks(usize, usize),
+    /// Units of the pool of a rank, for some seconds or for ever.
+    Charge(usize, u64, Option<i64>),
+    /// The charges of a rank end.
+    Discharge(usize),
+    /// The pool of a rank has another size.
+    Resize(usize, u64),
     /// A copy goes on; another one tries something first.
     Clone(String),
 }
 
 impl Step {
     fn changes_the_graph(&self) -> bool {
-        matches!(self, Step::Grow(..) | Step::Shrink(..) | Step::RemoveRanks(..))
+        matches!(self, Step::Grow(..) | Step::Shrink(..) | Step::RemoveRanks(..) | Step::Resize(..))
     }
 }
 
@@ -206,7 +212,7 @@ fn machines() -> impl Strategy<Value = Machine> {
     let mixed = prop::collection::vec(node, 1..50);
     let nodes = prop_oneof![alike, mixed];
     let (size, rare) = (prop_oneof![5 => Just(1_u64), 1 => Just(2)], || prop::bool::weighted(0.15));
-    (0_usize..4, nodes, any::<bool>(), size, rare(), rare(), rare()).prop_map(
+    (0_usize..4, nodes, any::<bool>(), size, rare(), rare(), prop::bool::weighted(0.4)).prop_map(
         |(racks, nodes, running_ids, size, backwards, both_ways, pools)| Machine {
             racks,
             nodes,
@@ -246,7 +252,7 @@ fn resources() -> impl Strategy<Value = String> {
     let slot = |parts: &str, count: &str| {
         format!(r#"{{"type":"slot","count":{count},"label":"x","with":[{parts}]}}"#)
     };
-    (parts, count(), count(), exclusive, 0_u8..7).prop_map(
+    (parts, count(), count(), exclusive, 0_u8..9).prop_map(
         move |(parts, one, other, exclusive, form)| match form {
             0 | 1 => slot(parts, &one),
             2 | 3 => format!(
@@ -255,9 +261,22 @@ fn resources() -> impl Strategy<Value = String> {
             ),
             4 => slot(&format!(r#"{{"type":"node","count":{one}}}"#), &other),
             5 => slot(&format!(r#"{{"type":"node","count":{one},"with":[{parts}]}}"#), &other),
+            6 => slot(r#"{"type":"rack","count":1}"#, "1"),
+            7 => {
+                let node = format!(r#"{{"type":"node","count":{one}}}"#);
+                format!(
+                    r#"{{"type":"rack","count":1{exclusive},"with":[{}]}}"#,
+                    slot(&node, &other)
+                )
+            }
             _ => format!(r#"{{"type":"core","count":{one}{exclusive}}}"#),
         },
     )
+}
+
+fn charges() -> impl Strategy<Value = Step> {
+    (0_usize..50, 1_u64..4, prop::option::weighted(0.8, 1_i64..60))
+        .prop_map(|(rank, units, seconds)| Step::Charge(rank, units, seconds))
 }
 
 fn steps() -> impl Strategy<Value = Step> {
@@ -275,6 +294,9 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => (0_usize..8, 1_usize..6, any::<bool>()).prop_map(|(node, cores, new)| Step::Grow(node, cores, new)),
         1 => (prop_oneof![0_usize..20, ADDED..ADDED + 8], 0_u8..6).prop_map(|(rank, what)| Step::Shrink(rank, what)),
         1 => (0_usize..70, 0_usize..4).prop_map(|(rank, more)| Step::RemoveRanks(rank, more)),
+        2 => charges(),
+        1 => (0_usize..50).prop_map(Step::Discharge),
+        1 => (0_usize..50, 0_u64..12).prop_map(|(rank, size)| Step::Resize(rank, size)),
         1 => resources().prop_map(Step::Clone),
     ]
 }
@@ -394,6 +416,22 @@ fn apply(
         }
         Step::RemoveRanks(rank, more) => {
             let _ = write!(out, "{:?}", engine.remove_ranks(&format!("{rank}-{}", rank + more)));
+        }
+        Step::Charge(rank, units, seconds) => {
+            let end = seconds
+                .map_or(r#""never""#.to_owned(), |seconds| (engine.now() + seconds).to_string());
+            let charge = format!(
+                r#"{{"label":"c","rank":{rank},"count":1,"with":{{"cpu":{units}}},"end":{end}}}"#
+            );
+            let _ = write!(out, "{:?}", engine.charge(5_000 + *rank as u64, &charge));
+        }
+        Step::Discharge(rank) => {
+            let place = u32::try_from(*rank).unwrap();
+            let _ = write!(out, "{:?}", engine.release(5_000 + *rank as u64, place, "c", 1));
+        }
+        Step::Resize(rank, size) => {
+            let place = u32::try_from(*rank).unwrap();
+            let _ = write!(out, "{:?}", engine.resize(place, "cpu", *size));
         }
         Step::Clone(resources) => {
             *engine = engine.clone();

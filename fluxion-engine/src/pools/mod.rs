@@ -28,6 +28,7 @@ mod sequence;
 mod slots;
 mod tenancy;
 mod timeline;
+mod touched;
 
 use std::borrow::Cow;
 use std::cell::Ref;
@@ -53,6 +54,7 @@ use gains::Gains;
 use levels::Levels;
 use outlook::Outlook;
 use timeline::{Timeline, Timelines};
+use touched::TouchedRanks;
 
 use crate::Error;
 use crate::admitted::Admitted;
@@ -83,6 +85,8 @@ pub struct Pools {
     pub(crate) levels: Levels,
     /// Where there is more room than there was.
     pub(crate) gains: Gains,
+    /// Where anything has changed, for the index over whole vertices.
+    pub(crate) touched: TouchedRanks,
     /// Places that the reservation examined last could have instead.
     outlook: Outlook,
     /// Steps of the searches of this call. Here, where every search comes by.
@@ -196,6 +200,7 @@ impl Pools {
         let rank = self.by_node.nodes().ranks()[row];
         self.fills.note(rank);
         self.levels.note(rank);
+        self.touched.note(rank, self.by_node.nodes().len());
         self.timelines.forget(row);
         self.outlook.note(row);
         self.blocks.note(row);
@@ -346,6 +351,7 @@ impl Pools {
     /// Forgets all claims, to be added again.
     pub(crate) fn clear(&mut self) {
         self.by_node.clear();
+        self.touched.forget();
         self.timelines.forget_all();
         self.forget_indexes();
     }

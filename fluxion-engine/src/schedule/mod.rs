@@ -72,6 +72,30 @@ pub(crate) enum Below {
     Never,
 }
 
+/// Times at which there is too little of something: apart, and in order.
+#[derive(Debug)]
+pub(crate) struct Shortages(Vec<(i64, i64)>);
+
+impl Shortages {
+    fn of(mut times: Vec<(i64, i64)>) -> Self {
+        times.sort_unstable();
+        times.dedup_by(|next, last| {
+            let meet = next.0 <= last.1;
+            if meet {
+                last.1 = last.1.max(next.1);
+            }
+            meet
+        });
+        Shortages(times)
+    }
+
+    /// True if there is too little at some instant of a window, or at the one at which it begins.
+    pub(crate) fn meet(&self, from: i64, to: i64) -> bool {
+        let at = self.0.partition_point(|(_, end)| *end <= from);
+        self.0.get(at).is_some_and(|(start, _)| *start <= from || *start < to)
+    }
+}
+
 /// The number of touched vertices that are remembered one by one.
 const TOUCHED_MAX: usize = 1 << 20;
 
@@ -273,19 +297,6 @@ impl Schedule {
         }
     }
 
-    /// Whether there is as much of the tracked types below a vertex as is needed, throughout a
-    /// window.
-    pub(crate) fn has_below(
-        &self,
-        graph: &Graph,
-        vertex: VertexId,
-        from: i64,
-        to: i64,
-        needs: &[(TypeId, u64)],
-    ) -> bool {
-        self.below(graph, vertex, from, to, needs) == Below::Enough
-    }
-
     /// How the needs of the tracked types compare to the units free below a vertex throughout a
     /// window.
     pub(crate) fn below(
@@ -316,6 +327,55 @@ impl Schedule {
             }
         }
         Below::Enough
+    }
+
+    /// When there is less of some tracked type below a vertex than is needed.
+    pub(crate) fn shortages(
+        &self,
+        graph: &Graph,
+        vertex: VertexId,
+        needs: &[(TypeId, u64)],
+    ) -> Shortages {
+        let tracked = self.filters.tracked(graph, vertex);
+        let totals = self.filters.totals(graph, vertex);
+        let mut times = Vec::new();
+        for (column, (kind, total)) in tracked.iter().zip(totals).enumerate() {
+            let need = needs.iter().find(|(needed, _)| needed == kind).map_or(0, |need| need.1);
+            match (total.checked_sub(need), self.planner(vertex)) {
+                (None, _) => return Shortages(vec![(i64::MIN, i64::MAX)]),
+                (Some(most), Some(planner)) if need > 0 && self.put_off == 0 => {
+                    let most = i64::try_from(most).unwrap_or(i64::MAX);
+                    planner.times_above(column + 1, most, &mut times);
+                }
+                _ => {}
+            }
+        }
+        Shortages::of(times)
+    }
+
+    /// Before this instant, from `at` on, there is less of some tracked type below a vertex than is
+    /// needed; `None`: at any time.
+    pub(crate) fn enough_from(
+        &self,
+        graph: &Graph,
+        vertex: VertexId,
+        at: i64,
+        needs: &[(TypeId, u64)],
+    ) -> Option<i64> {
+        let tracked = self.filters.tracked(graph, vertex);
+        let totals = self.filters.totals(graph, vertex);
+        let (planner, mut enough) = (self.planner(vertex), at);
+        for (column, (kind, total)) in tracked.iter().zip(totals).enumerate() {
+            let need = needs.iter().find(|(needed, _)| needed == kind).map_or(0, |need| need.1);
+            let most = i64::try_from(total.checked_sub(need)?).unwrap_or(i64::MAX);
+            if need > 0
+                && self.put_off == 0
+                && let Some(planner) = planner
+            {
+                enough = enough.max(planner.first_with_at_most(at, column + 1, most)?);
+            }
+        }
+        Some(enough)
     }
 
     /// Counts the touch of a job on a vertex from now on.

@@ -147,6 +147,27 @@ impl Planner {
             .map(|point| self.points[point].at)
     }
 
+    /// Adds the times from one point to the next at which more than `most` is used of a column.
+    pub(super) fn times_above(&self, column: usize, most: i64, times: &mut Vec<(i64, i64)>) {
+        for (at, point) in self.points.iter().enumerate() {
+            if self.used[at * self.width + column] > most {
+                let end = self.points.get(at + 1).map_or(i64::MAX, |next| next.at);
+                times.push((point.at, end));
+            }
+        }
+    }
+
+    /// The first instant from `at` on at which no more than `most` is used of a column; `None`:
+    /// never.
+    pub(super) fn first_with_at_most(&self, at: i64, column: usize, most: i64) -> Option<i64> {
+        let start = self.points.partition_point(|point| point.at <= at);
+        let used = |point: usize| self.used[point * self.width + column];
+        if start.checked_sub(1).map_or(0, used) <= most {
+            return Some(at);
+        }
+        (start..self.points.len()).find(|point| used(*point) <= most).map(|at| self.points[at].at)
+    }
+
     /// Whether more is used at any instant after `at` than just before it.
     pub(crate) fn grows_after(&self, at: i64) -> bool {
         let start = self.points.partition_point(|point| point.at <= at);
@@ -280,6 +301,15 @@ mod tests {
                 let used = |at: i64| kept.iter().filter(|(from, to, _)| (*from..*to).contains(&at)).map(|span| span.2).sum::<i64>();
                 let peak = (from..from + length).map(used).max().unwrap_or(0);
                 prop_assert_eq!(planner.peak(from, from + length, 1), peak);
+                for most in 0..4 {
+                    let mut times = Vec::new();
+                    planner.times_above(1, most, &mut times);
+                    let to = from + length;
+                    let is_above = times.iter().any(|(start, end)| *start < to && from < *end);
+                    prop_assert_eq!(is_above, peak > most);
+                    let first = planner.first_with_at_most(from, 1, most);
+                    prop_assert_eq!(first, (from..50).find(|at| used(*at) <= most));
+                }
             }
             let mut ends: Vec<i64> = kept.iter().flat_map(|span| [span.0, span.1]).filter(|at| *at > 3).collect();
             ends.sort_unstable();

@@ -4,13 +4,15 @@
 //! [`walk`] is the walk of upstream, [`scene`] the vertices that it does not enter, [`score`] and
 //! [`choose`] its match policies, [`explore`] and [`weights`] what lets `first` end early,
 //! [`flexible`] the traverser of that name, [`select`] what comes out. [`nodes`] spares most walks
-//! over the whole machine, and answers as they would.
+//! over the whole machine, and answers as they would; where only a walk can tell, [`prospects`]
+//! knows from when on one may be of use.
 
 mod choose;
 mod explore;
 mod flexible;
 pub(crate) mod nodes;
 mod obstacles;
+mod prospects;
 pub(crate) mod request;
 mod scene;
 mod score;
@@ -59,6 +61,8 @@ pub(crate) struct VertexSearch<'a> {
     pub(crate) now: i64,
     /// Nodes that are up, as upstream counts them.
     pub(crate) nodes_up: i64,
+    /// Every instant is tried, and nothing is known before: for tests.
+    pub(crate) tries_all: bool,
     /// Types that are taken with all that lies below them, besides those of the request.
     pub(crate) exclusive_kinds: &'a [TypeId],
     /// The last obstacle of the last search.
@@ -68,6 +72,9 @@ pub(crate) struct VertexSearch<'a> {
 /// After as many misses the instants are found at which a search may succeed: most requests find a
 /// place at the first.
 const MISSES_UNASKED: usize = 2;
+
+/// A walk is tried at as many instants without a look at all that might serve at any of them.
+const FEW_INSTANTS: usize = 2;
 
 /// A reservation that can be made: the place of a request once others have ended.
 pub(crate) struct Reservation {
@@ -97,6 +104,11 @@ impl<'a> Instants<'a> {
         listed.sort_unstable();
         listed.dedup();
         Instants { planner: None, listed }
+    }
+
+    /// True if there are more than a few of them after an instant.
+    fn are_many(&self, at: i64) -> bool {
+        std::iter::successors(self.after(at), |at| self.after(*at)).nth(FEW_INSTANTS).is_some()
     }
 
     /// The first of them after an instant.
@@ -141,12 +153,17 @@ impl VertexSearch<'_> {
     /// any later one.
     pub(crate) fn later(&self, request: &Request, seconds: i64) -> Result<Reservation, Miss> {
         let (graph, root) = (self.graph, self.graph.root());
-        let has_enough = |at: &i64| {
-            self.schedule.has_below(graph, root, *at, at.saturating_add(seconds), &request.needs)
-        };
+        let shortages = self.schedule.shortages(graph, root, &request.needs);
+        let has_enough = |at: &i64| !shortages.meet(*at, at.saturating_add(seconds));
         let instants = Instants::of(self);
         let mut last = Miss::Busy;
-        let (mut misses, mut hopeless_before) = (0, self.hopeless_before(request, false));
+        let plan = self.plan(request);
+        let mut hopeless_before = match &plan {
+            Some((index, plan)) if outlook::is_never(index, request, plan) => WINDOW_SECONDS,
+            None if !self.tries_all && instants.are_many(self.now) => self.prospects(request),
+            _ => i64::MIN,
+        };
+        let mut misses = 0;
         let (mut at, mut passes_over) = (self.now, false);
         while let Some(next) = instants.after(at) {
             if !graph.pools.effort.take(1) {
@@ -171,8 +188,12 @@ impl VertexSearch<'_> {
                 Err(miss) => last = miss,
             }
             (misses, passes_over) = (misses + 1, false);
-            if misses == MISSES_UNASKED {
-                hopeless_before = hopeless_before.max(self.hopeless_before(request, true));
+            if misses == MISSES_UNASKED
+                && let Some((index, plan)) = &plan
+            {
+                let before =
+                    outlook::hopeless_before(index, self.graph, self.schedule, request, plan);
+                hopeless_before = hopeless_before.max(before);
             }
         }
         // Upstream tells the obstacle that the last search has met, so the last of these is made.
@@ -188,20 +209,37 @@ impl VertexSearch<'_> {
         Err(last)
     }
 
-    /// No search for a request finds anything before this instant, as far as is known: by jobs that
-    /// never end, or, if `closely`, by the ends of all jobs.
-    fn hopeless_before(&self, request: &Request, closely: bool) -> i64 {
-        let index = self.index.filter(|index| self.index_is_fresh && index.now() == self.now);
-        let Some(index) = index.filter(|_| self.pools(request, When::Idle).is_empty()) else {
-            return i64::MIN;
-        };
-        let Some(plan) = Plan::of(index, request) else { return i64::MIN };
-        if closely {
-            outlook::hopeless_before(index, self.graph, self.schedule, request, &plan)
-        } else if outlook::is_never(index, request, &plan) {
-            WINDOW_SECONDS
-        } else {
-            i64::MIN
+    /// The index, and how a request is searched for with it; `None`: only a walk can tell.
+    fn plan(&self, request: &Request) -> Option<(&NodeIndex, Plan)> {
+        let index = self.index.filter(|index| self.index_is_fresh && index.now() == self.now)?;
+        let index = self.pools(request, When::Idle).is_empty().then_some(index)?;
+        Some((index, Plan::of(index, request)?))
+    }
+
+    /// No walk for a request finds anything before this instant, as far as is known.
+    fn prospects(&self, request: &Request) -> i64 {
+        let now = self.now;
+        let window = Window { from: now, to: now, is_now: false, status_ignored: false };
+        let pools = self.pools(request, When::Idle);
+        prospects::hopeless_before(self.scene(request, window, &pools), now)
+    }
+
+    /// What stays the same all through a search.
+    fn scene<'s>(
+        &'s self,
+        request: &'s Request,
+        window: Window,
+        pools: &'s [(TypeId, Free<'s>)],
+    ) -> Scene<'s> {
+        Scene {
+            graph: self.graph,
+            schedule: self.schedule,
+            request,
+            policy: self.policy,
+            weights: self.weights,
+            window,
+            flexible: self.traverser == Traverser::Flexible,
+            pools,
         }
     }
 
@@ -261,16 +299,7 @@ impl VertexSearch<'_> {
             When::Window { from: window.from, to: window.to }
         };
         let pools = self.pools(request, when);
-        let scene = Scene {
-            graph: self.graph,
-            schedule: self.schedule,
-            request,
-            policy: self.policy,
-            weights: self.weights,
-            window,
-            flexible: self.traverser == Traverser::Flexible,
-            pools: &pools,
-        };
+        let scene = self.scene(request, window, &pools);
         let is_known = pools.is_empty()
             && (window.status_ignored
                 || self.index_is_fresh && self.index.is_some_and(|index| index.now() == self.now));
@@ -352,7 +381,7 @@ impl VertexSearch<'_> {
         let mut pools: Vec<(TypeId, Free<'_>)> = Vec::new();
         for level in &request.levels {
             let known = pools.iter().any(|(kind, _)| *kind == level.kind);
-            if !known && self.graph.is_pool_type(self.graph.types().name(level.kind)) {
+            if !known && self.graph.pools.column_of(level.kind).is_some() {
                 pools.push((
                     level.kind,
                     self.graph

@@ -66,7 +66,7 @@ impl ByNode {
 
     /// True if some claim of a row has not begun.
     #[inline]
-    pub(super) fn has_planned(&self, row: usize) -> bool {
+    pub(crate) fn has_planned(&self, row: usize) -> bool {
         self.planned[row] > 0
     }
 

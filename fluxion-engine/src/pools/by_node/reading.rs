@@ -4,7 +4,7 @@ use super::ByNode;
 use crate::pools::claim::{Claim, PoolUse, free};
 use crate::pools::columns::Column;
 use crate::pools::tenancy::Tenancy;
-use crate::time::When;
+use crate::time::{FAR, When};
 use crate::vertex::TypeId;
 
 impl ByNode {
@@ -35,6 +35,45 @@ impl ByNode {
             .claims(row)
             .iter()
             .any(|claim| claim.start < to && !claim.end.over_at(from, self.now()))
+    }
+
+    /// The last end of the claims that a node has now, if there are any; [`FAR`] if that of one is
+    /// not known.
+    pub(crate) fn last_end(&self, row: usize) -> Option<i64> {
+        let now = self.now();
+        let counted = self.claims(row).iter().filter(|claim| claim.counts_at(now, now));
+        counted.map(|claim| claim.end.instant()).max()
+    }
+
+    /// From when on `amount` units of a pool may be free once, twice and so on, for slots that
+    /// share: an instant, and how many times more from then on. Planned claims are left out of
+    /// account.
+    pub(crate) fn room_over_time(&self, row: usize, kind: TypeId, amount: u64) -> Vec<(i64, u64)> {
+        let now = self.now();
+        let counted = self.claims(row).iter().filter(|claim| claim.counts_at(now, now));
+        // What each end gives back, and the last end of what keeps all units.
+        let (mut ends, mut shut_until, mut used) = (Vec::new(), now, 0_u128);
+        for claim in counted {
+            let (end, units) = (claim.end.instant(), claim.units(kind));
+            used += units;
+            ends.push((end, units));
+            if !claim.suits(Tenancy::Shared) {
+                shut_until = shut_until.max(end);
+            }
+        }
+        ends.sort_unstable();
+        let size = self.usable(row, kind);
+        let (mut times, mut room) = (0, Vec::new());
+        for (end, units) in std::iter::once((now, 0)).chain(ends) {
+            used -= units;
+            let more = free(size, used).checked_div(amount).unwrap_or(0).saturating_sub(times);
+            let at = end.max(shut_until);
+            if more > 0 && at < FAR {
+                room.push((at, more));
+                times += more;
+            }
+        }
+        room
     }
 
     /// True if no job has begun to have anything of a node.

@@ -11,7 +11,7 @@ use crate::constraint::Constraint;
 use crate::graph::{Graph, VertexId};
 use crate::maxima::Tree;
 use crate::schedule::Schedule;
-use crate::time::WINDOW_SECONDS;
+use crate::time::{FAR, WINDOW_SECONDS};
 
 /// Values of column [`OPEN`].
 pub(super) const SHARED: i64 = 1;
@@ -44,8 +44,10 @@ pub(crate) struct NodeIndex {
     /// By node, the resources that there can be before the window of the graph ends: whether jobs
     /// that never end are on it, and for each type its units but for those that these hold.
     late: Tree,
-    /// Nodes of which not everything is free.
-    in_use: usize,
+    /// Places of nodes of which some vertices are not free.
+    in_use: Bits,
+    /// Places of nodes of which jobs have units of pools.
+    with_units: Bits,
     now: i64,
     /// Which nodes a constraint admits, for those asked last.
     admitted: Admitted,
@@ -71,7 +73,8 @@ impl NodeIndex {
             journal: ChangedNodes::default(),
             rows: Tree::default(),
             late: Tree::default(),
-            in_use: 0,
+            in_use: Bits::default(),
+            with_units: Bits::default(),
             now,
             admitted: Admitted::default(),
         };
@@ -109,9 +112,11 @@ impl NodeIndex {
         (&self.lists, &self.journal)
     }
 
-    /// True if not everything is free.
-    pub(super) fn is_in_use(&self) -> bool {
-        self.in_use > 0
+    /// True if on some node something is not free that is in the way of a request with this value
+    /// of `Plan::open`.
+    pub(super) fn is_in_use(&self, open: i64) -> bool {
+        self.in_use.first_from(0).is_some()
+            || open == UNTOUCHED && self.with_units.first_from(0).is_some()
     }
 
     /// Whether the graph is the one of which this is the index.
@@ -178,17 +183,22 @@ impl NodeIndex {
         self.places.node(place)
     }
 
+    /// All that follows from the book, as text.
+    #[cfg(test)]
+    pub(crate) fn derived(&self) -> String {
+        let NodeIndex { rows, late, now, .. } = self;
+        let sets = [&self.in_use, &self.with_units, &self.planned];
+        let sets = sets.map(|places| places.iter().collect::<Vec<_>>());
+        format!("{now} {sets:?} {rows:?} {late:?}")
+    }
+
     fn fill(&mut self, graph: &Graph, schedule: &Schedule) {
         let (count, nodes) = (self.kinds.len(), self.places.len());
         let mut rows = Vec::with_capacity(nodes * (FIRST_TYPE + count));
         let mut late = Vec::with_capacity(nodes * (LATE_TYPE + count));
         let (mut row, mut last) = (Vec::new(), Vec::new());
         for place in 0..nodes {
-            self.row(graph, schedule, place, (&mut row, &mut last));
-            self.in_use += usize::from(self.is_used(place, &row));
-            if self.is_planned(graph, schedule, place) {
-                self.planned.insert(place);
-            }
+            self.look(graph, schedule, place, (&mut row, &mut last));
             rows.extend_from_slice(&row);
             late.extend_from_slice(&last);
         }
@@ -199,21 +209,35 @@ impl NodeIndex {
     fn refresh_row(&mut self, graph: &Graph, schedule: &Schedule, place: usize) {
         let mut row = Vec::with_capacity(FIRST_TYPE + self.kinds.len());
         let mut late = Vec::with_capacity(LATE_TYPE + self.kinds.len());
-        self.row(graph, schedule, place, (&mut row, &mut late));
-        if self.is_planned(graph, schedule, place) {
-            self.planned.insert(place);
-        } else {
-            self.planned.remove(place);
-        }
+        self.look(graph, schedule, place, (&mut row, &mut late));
         self.journal.note(place);
         if self.journal.is_long(self.places.len()) {
             self.journal = ChangedNodes::default();
             self.lists.clear();
         }
-        self.in_use -= usize::from(self.is_used(place, self.rows.row(place)));
-        self.in_use += usize::from(self.is_used(place, &row));
         self.rows.set(place, &row);
         self.late.set(place, &late);
+    }
+
+    /// Reads the row of a node, and notes whether anything is in use or planned there.
+    fn look(
+        &mut self,
+        graph: &Graph,
+        schedule: &Schedule,
+        place: usize,
+        (row, late): (&mut Vec<i64>, &mut Vec<i64>),
+    ) {
+        self.row(graph, schedule, place, (&mut *row, &mut *late));
+        let is_used = row[OPEN] != UNTOUCHED || row[FIRST_TYPE..] != *self.kinds.totals(place);
+        let has_units = self.count_units(graph, place, row, late);
+        let is_planned = self.is_planned(graph, schedule, place);
+        for (places, has) in [
+            (&mut self.in_use, is_used),
+            (&mut self.with_units, has_units),
+            (&mut self.planned, is_planned),
+        ] {
+            if has { places.insert(place) } else { places.remove(place) }
+        }
     }
 
     /// Whether more of a node is going to be taken than is taken now.
@@ -221,13 +245,30 @@ impl NodeIndex {
         let node = self.places.node(place);
         let begins =
             |vertex: VertexId| schedule.spans(vertex).iter().any(|span| span.from > self.now);
+        let row = graph.position_of(node).filter(|_| graph.has_pool_types());
+        if row.is_some_and(|row| graph.pools.by_node().has_planned(row)) {
+            return true;
+        }
         schedule.is_occupied(node)
             && (schedule.planner(node).is_some_and(|planner| planner.grows_after(self.now))
                 || graph.subtree(node).into_iter().any(begins))
     }
 
-    fn is_used(&self, place: usize, row: &[i64]) -> bool {
-        row[OPEN] != UNTOUCHED || row[FIRST_TYPE..] != *self.kinds.totals(place)
+    /// A node of which jobs have units is not untouched before the last of these is given back.
+    /// True if they have any now.
+    fn count_units(&self, graph: &Graph, place: usize, row: &mut [i64], late: &mut [i64]) -> bool {
+        let node = self.places.node(place);
+        let of_pools = graph.position_of(node).filter(|_| graph.has_pool_types());
+        let end = of_pools.and_then(|row| graph.pools.by_node().last_end(row));
+        let Some(end) = end.filter(|_| graph.is_marked_up(node)) else { return false };
+        let emptied = if end == FAR { i64::MIN } else { -end };
+        let is_untouched = row[OPEN] == UNTOUCHED;
+        row[EMPTIED] = if is_untouched { emptied } else { row[EMPTIED].min(emptied) };
+        row[OPEN] = row[OPEN].min(SHARED);
+        if end >= WINDOW_SECONDS {
+            late[OPEN] = late[OPEN].min(SHARED);
+        }
+        true
     }
 
     /// The free resources of a node now, and those that there can be before the window of the graph

@@ -73,6 +73,9 @@ pub(crate) fn hopeless_before(
         NodeOutlook { index, graph, schedule, plan, open: Vec::new(), ends: Ends::new() };
     let mut instants = Vec::new();
     for place in 0..index.places().len() {
+        if !graph.pools.effort.take(1) {
+            return i64::MIN;
+        }
         if admitted.as_ref().is_none_or(|admitted| admitted.contains(place)) {
             instants.push(outlook.ready(place));
         }

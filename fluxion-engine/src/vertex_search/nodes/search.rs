@@ -213,7 +213,7 @@ pub(crate) fn run(walk: &mut Walk<'_>, index: &NodeIndex, plan: &Plan, any: bool
     // admit it.
     let nodes = index.places().len();
     let constrained = scan.admitted.as_ref().is_some_and(|admitted| admitted.count() < nodes);
-    let refused = scan.skipped || !complete && (index.is_in_use() || constrained);
+    let refused = scan.skipped || !complete && (index.is_in_use(plan.open) || constrained);
     walk.obstacles().pass_over(refused);
     if complete {
         restore(gathered.get(kind), &mut looked);

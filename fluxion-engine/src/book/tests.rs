@@ -7,12 +7,13 @@
 #[path = "../../tests/random/mod.rs"]
 mod random;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::Book;
 use super::restoring::rebuild;
 use crate::pools::derived;
-use crate::{Engine, Error, JobMode, MatchOp, kept_and_made};
+use crate::{Engine, Error, JobMode, MatchOp, UpdateReader, kept_and_made};
 use random::Random;
 
 impl Random {
@@ -273,6 +274,91 @@ fn grants(options: &str, seed: u64, only_slots: bool) -> usize {
         }
     }
     done
+}
+
+/// The vertices that a job has for itself, its units by rank and type, and its times, as text.
+fn held(book: &Book, id: u64) -> String {
+    let job = book.jobs().get(id).unwrap();
+    let own: BTreeSet<_> = job.claims.own_vertices().collect();
+    let mut units = BTreeMap::new();
+    for slots in job.claims.slots() {
+        let pools = &book.graph().pools;
+        // Units of a node that the job has whole go with it.
+        let is_whole = |rank: u32| own.contains(&pools.vertices()[pools.position(rank).unwrap()]);
+        for (rank, count) in slots.on().iter().filter(|(rank, _)| !is_whole(*rank)) {
+            for (kind, amount) in &slots.shape.needs {
+                let key = (*rank, *kind, slots.times, slots.planned);
+                *units.entry(format!("{key:?}")).or_insert(0) += amount * count;
+            }
+        }
+    }
+    format!("{:?} {} {:?} {own:?} {units:?}", job.info.mode, job.info.at, job.term)
+}
+
+/// Cancels a job, and takes it up again from its vertices alone: it has the same of each, and gives
+/// all of it back.
+fn come_back_from_vertices(engine: &Engine, id: u64, r: &str, reader: UpdateReader, what: &str) {
+    let mut engine = engine.fork();
+    let (job, before) = (engine.book().jobs().get(id).unwrap(), held(engine.book(), id));
+    let (mode, at, seconds) = (job.info.mode, job.term.from, job.term.to - job.term.from);
+    let usage = |engine: &Engine| {
+        (0..3).map(|rank| format!("{:?}", engine.usage(rank))).collect::<Vec<_>>()
+    };
+    let used = usage(&engine);
+    engine.cancel(id).unwrap();
+    let idle = usage(&engine);
+    let taken = engine.update(id, r, reader, at, seconds, mode);
+    let grant = taken.unwrap_or_else(|error| panic!("{what}: {error}: {r}")).grant;
+    assert_eq!((held(engine.book(), id), grant.r), (before, r.to_owned()), "{what}");
+    assert_eq!(usage(&engine), used, "{what}: {r}");
+    if !grant.reserved {
+        assert!(engine.partial_cancel_with(id, r, reader).unwrap(), "{what}: {r}");
+        assert_eq!(engine.info(id).unwrap().mode, JobMode::Canceled, "{what}: {r}");
+        assert_eq!(usage(&engine), idle, "{what}: {r}");
+    }
+}
+
+#[test]
+fn a_job_comes_back_from_its_vertices() {
+    for (pools, policy, format, reader) in [
+        (r#""cpu","memory""#, "first", "jgf", UpdateReader::Jgf),
+        (r#""cpu","memory","ssd""#, "lonode", "jgf_shorthand", UpdateReader::JgfShorthand),
+        (r#""*""#, "hinode", "jgf", UpdateReader::Jgf),
+        (r#""cpu","memory""#, "lonodex", "jgf", UpdateReader::Jgf),
+    ] {
+        let options = format!(
+            r#"{{"load_format":"jgf","matcher_policy":"{policy}","match_format":"{format}",
+            "prune_filters":"ALL:core,ALL:node","pool_types":[{pools}]}}"#
+        );
+        let (mut done, mut with_units) = (0, 0);
+        for seed in 0..seeds() {
+            let mut random = Random(0x94D0_49BB_1331_11EB ^ (seed + 1));
+            let mut engine = Engine::new(&document(), &options).unwrap();
+            for step in 0..60 {
+                let id = 1 + random.below(9) as u64;
+                if random.below(2) == 0 {
+                    let _ = call(&mut random, &mut engine);
+                    continue;
+                }
+                let op = random.one(&[MatchOp::Allocate, MatchOp::AllocateOrElseReserve]);
+                let spec = spec(&mut random);
+                let Ok(grant) = engine.match_job(op, &spec, id) else { continue };
+                let claims = &engine.book().jobs().get(id).unwrap().claims;
+                // A document of vertices does not say that a tenant has a node alone, and of a
+                // shorthand all that lies below its vertices is taken.
+                let is_short = reader == UpdateReader::JgfShorthand;
+                let is_said = !is_short || claims.own_vertices().next().is_none();
+                if is_said && !spec.contains("tenant") {
+                    let what = format!("{options}, seed {seed}, step {step}: {spec}");
+                    come_back_from_vertices(&engine, id, &grant.r, reader, &what);
+                    done += 1;
+                    let claims = &engine.book().jobs().get(id).unwrap().claims;
+                    with_units += usize::from(claims.has_slots());
+                }
+            }
+        }
+        assert!(done > 200 && with_units > 100, "{options}: {with_units} of {done}");
+    }
 }
 
 #[test]

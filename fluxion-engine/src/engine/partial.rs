@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Engine;
-use super::units;
+use super::units::{self, PoolUnits};
 use super::update::UpdateReader;
+use crate::amounts::amount_of;
 use crate::book::job::{Job, JobMode, no_job};
 use crate::graph::VertexId;
+use crate::pools::Amounts;
 use crate::readers::jgf;
 use crate::readers::r::{self, RanksOnly};
 use crate::schedule::Touch;
@@ -63,7 +65,14 @@ fn give_back_part(
             engine.book.release_ranks(id, &within)
         }
         UpdateReader::Jgf | UpdateReader::JgfShorthand => {
-            let some = held_of_graph(engine, id, text)?;
+            let (some, units) = held_of_graph(engine, id, text)?;
+            let of_units;
+            let slots = if slots.is_empty() {
+                of_units = slots_with(engine, id, &units)?;
+                &of_units
+            } else {
+                slots
+            };
             let has_slots = engine.book.release_some_slots(id, slots);
             engine.book.release_vertices(id, &some) || has_slots
         }
@@ -149,16 +158,55 @@ fn must_hold_all(engine: &Engine, id: u64, ranges: &[(u32, u32)]) -> Result<(), 
     Ok(())
 }
 
-/// Those vertices of a JGF document that a job has for itself.
-fn held_of_graph(engine: &Engine, id: u64, text: &str) -> Result<BTreeSet<VertexId>, Error> {
+/// The slots of a job with the units that a document lists: of each rank all that the job has
+/// there. Ranks on which it has none are passed over.
+fn slots_with(
+    engine: &Engine,
+    id: u64,
+    units: &[(VertexId, u64)],
+) -> Result<Vec<(u32, Box<str>, u64)>, Error> {
+    let graph = engine.graph();
+    let mut named = Vec::new();
+    for (rank, listed) in units::by_rank(graph, units.iter())? {
+        let (mut has, before) = (Amounts::new(), named.len());
+        for slots in engine.book.jobs().get(id).into_iter().flat_map(|job| job.claims.slots()) {
+            let here = slots.on().iter().filter(|(known, _)| *known == rank);
+            for (_, count) in here {
+                for (kind, amount) in &slots.shape.needs {
+                    let sum = amount_of(&mut has, *kind);
+                    *sum = sum.saturating_add(amount.saturating_mul(*count));
+                }
+                named.push((rank, slots.shape.label.clone(), *count));
+            }
+        }
+        // Of a vertex that the job has for itself, pools are listed of which it has no slots.
+        if named.len() > before && !has.iter().all(|units| listed.contains(units)) {
+            return Err(Error::invalid(format!(
+                "rank {rank}: job {id} has other units there than the document lists"
+            )));
+        }
+    }
+    Ok(named)
+}
+
+/// Those vertices of a JGF document that a job has for itself, and the units of pools.
+fn held_of_graph(
+    engine: &Engine,
+    id: u64,
+    text: &str,
+) -> Result<(BTreeSet<VertexId>, PoolUnits), Error> {
     if id == 0 {
         return Err(Error::invalid("job 0: not an id"));
     }
     let document = jgf::parse(text)?;
-    let mut some = BTreeSet::new();
+    let (mut some, mut units) = (BTreeSet::new(), Vec::new());
     for node in &document.nodes {
         let wrong = || Error::invalid(format!("vertex {}: there is no such vertex", node.path));
-        some.insert(engine.graph().find(&node.path, node.rank).ok_or_else(wrong)?);
+        let vertex = engine.graph().find(&node.path, node.rank).ok_or_else(wrong)?;
+        some.insert(vertex);
+        if node.exclusive && engine.graph().is_pool(vertex) {
+            units.push((vertex, node.size));
+        }
     }
     // A vertex that only leads to others of the job stays as long as those do.
     let held: BTreeSet<VertexId> = engine
@@ -167,5 +215,5 @@ fn held_of_graph(engine: &Engine, id: u64, text: &str) -> Result<BTreeSet<Vertex
         .get(id)
         .map_or_else(Default::default, |job| job.claims.own_vertices().collect());
     some.retain(|vertex| held.contains(vertex));
-    Ok(some)
+    Ok((some, units))
 }

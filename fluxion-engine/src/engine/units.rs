@@ -1,17 +1,21 @@
 //! Slots of pool units that an R names (`attributes.system.fluxion.slots`), to be taken up again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::amounts::amount_of;
 use crate::book::Book;
 use crate::graph::Graph;
 use crate::limits::{NAME_BYTES_MAX, SLOT_PLACES_MAX};
 use crate::pools::{Amounts, COUNT_MAX, SlotShape, Slots, Tenancy};
 use crate::readers::r;
 use crate::readers::slots::{EndText, PlacesText, SlotsText};
-use crate::time::When;
+use crate::time::{End, When};
 use crate::vertex::{TypeId, VertexId};
 use crate::{Error, Reason};
+
+/// Pools of which a job has units, and how many.
+pub(super) type PoolUnits = Vec<(VertexId, u64)>;
 
 /// The slots of an R that begin at second `at`.
 pub(super) fn read(book: &Book, text: &str, at: i64) -> Result<Vec<Slots>, Error> {
@@ -112,6 +116,56 @@ pub(super) fn of_nodes(graph: &Graph, slots: &[Slots]) -> Vec<(VertexId, TypeId,
         units.extend(needs.map(|(kind, amount)| (node, *kind, amount.saturating_mul(count))));
     }
     units
+}
+
+/// The slots that stand for the units of a document that names none: on each node one without a
+/// label, of all units that are listed there. Whole pools of a vertex that the job has for itself
+/// go with it.
+pub(super) fn of_document(
+    graph: &Graph,
+    units: &[(VertexId, u64)],
+    vertices: &[(VertexId, bool)],
+    times: (i64, End),
+    planned: bool,
+) -> Result<Vec<Slots>, Error> {
+    let own: HashSet<VertexId> = vertices
+        .iter()
+        .filter(|(vertex, exclusive)| *exclusive && !graph.is_pool(*vertex))
+        .map(|(vertex, _)| *vertex)
+        .collect();
+    let is_covered = |vertex| graph.way_up(vertex).any(|above| own.contains(&above));
+    let mut by_needs: BTreeMap<Amounts, Vec<(u32, u64)>> = BTreeMap::new();
+    let is_own =
+        |(pool, amount): &&(VertexId, u64)| *amount < graph.size(*pool) || !is_covered(*pool);
+    for (rank, needs) in by_rank(graph, units.iter().filter(is_own))? {
+        by_needs.entry(needs).or_default().push((rank, 1));
+    }
+    let slots = by_needs.into_iter().map(|(needs, on)| {
+        let shape = SlotShape { label: Box::default(), needs, tenancy: Tenancy::Shared };
+        Slots::new(Arc::new(shape), times, planned, on)
+    });
+    Ok(slots.collect())
+}
+
+/// The units of pools that a document lists, by rank. An error if it lists a pool twice.
+pub(super) fn by_rank<'a>(
+    graph: &Graph,
+    units: impl Iterator<Item = &'a (VertexId, u64)>,
+) -> Result<BTreeMap<u32, Amounts>, Error> {
+    let (mut seen, mut by_rank) = (HashSet::new(), BTreeMap::<u32, Amounts>::new());
+    for (pool, amount) in units {
+        let path = || graph.path(*pool);
+        if !seen.insert(*pool) {
+            return Err(Error::invalid(format!("{}: is named twice", path())));
+        }
+        if let Some(row) = graph.parent(*pool).and_then(|node| graph.position_of(node)) {
+            let needs = by_rank.entry(graph.pools.ranks()[row]).or_default();
+            let sum = amount_of(needs, graph.kind(*pool));
+            *sum = sum.saturating_add(*amount);
+            needs.sort_unstable();
+        }
+    }
+    Ok(by_rank)
 }
 
 /// The vertices of a document without pools of which slots take units. An error if there are others

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::Engine;
 use super::granting::weigh;
 use super::op::Grant;
-use super::units;
+use super::units::{self, PoolUnits};
 use crate::book::job::{JobInfo, JobMode};
 use crate::book::questions;
 use crate::graph::{Graph, TypeId, VertexId};
@@ -148,16 +148,21 @@ fn take_up(
     if at < 0 || duration <= 0 || at.checked_add(duration).is_none() {
         return Err(without_a_word());
     }
-    let (vertices, shown) = match reader {
-        UpdateReader::Jgf => (named(engine.graph(), text, false, &slots)?, Vec::new()),
-        UpdateReader::JgfShorthand => (named(engine.graph(), text, true, &slots)?, Vec::new()),
-        UpdateReader::Rv1exec => {
-            let listing = executed(engine.graph(), text, &slots)?;
-            (listing.vertices, listing.shown)
-        }
+    let Listing { vertices, shown, units } = match reader {
+        UpdateReader::Jgf => named(engine.graph(), text, false, &slots)?,
+        UpdateReader::JgfShorthand => named(engine.graph(), text, true, &slots)?,
+        UpdateReader::Rv1exec => executed(engine.graph(), text, &slots)?,
     };
     let to = at.saturating_add(duration);
     let to = if at < WINDOW_SECONDS { to.min(WINDOW_SECONDS) } else { to };
+    let ends_with_window = engine.graph().has_pool_types() && to == WINDOW_SECONDS;
+    let is_endless = duration >= WINDOW_SECONDS || ends_with_window;
+    let end = if is_endless { End::Never } else { End::At(to) };
+    let slots = if slots.is_empty() {
+        units::of_document(engine.graph(), &units, &vertices, (at, end), at > engine.now())?
+    } else {
+        slots
+    };
     let vertices = units::without_pools(engine.graph(), vertices, &slots)?;
     check_free(engine, &vertices, (at, to))?;
     units::check_free(&engine.book, &slots)?;
@@ -177,10 +182,8 @@ fn take_up(
     let is_later = engine.graph().has_pool_types() && at > engine.now();
     let mode = if is_later { JobMode::Reserved } else { mode };
     let reserved = mode == JobMode::Reserved;
-    let ends_with_window = engine.graph().has_pool_types() && to == WINDOW_SECONDS;
-    let is_endless = duration >= WINDOW_SECONDS || ends_with_window;
     let last = slots.iter().map(|slots| slots.times.1).max_by_key(|end| end.instant());
-    let end = last.unwrap_or(if is_endless { End::Never } else { End::At(to) });
+    let end = last.unwrap_or(end);
     let term = Term { job: id, from: at, to, end, reserved };
     engine.book.open(id, JobInfo { mode, at, overhead: 0.0 }, term);
     for of_shape in &slots {
@@ -249,19 +252,15 @@ fn must_be_new(engine: &Engine, id: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// The vertices of a JGF document; whether the job has each for itself.
-fn named(
-    graph: &Graph,
-    text: &str,
-    short: bool,
-    slots: &[Slots],
-) -> Result<Vec<(VertexId, bool)>, Error> {
+/// The vertices of a JGF document, and the units of pools.
+fn named(graph: &Graph, text: &str, short: bool, slots: &[Slots]) -> Result<Listing, Error> {
     let document = jgf::parse(text)?;
     let free = match &document.free_ranks {
         None => Vec::new(),
         Some(ranks) => idset::parse(ranks)?,
     };
     let mut all = Vec::with_capacity(document.nodes.len());
+    let mut units = Vec::new();
     for node in &document.nodes {
         if idset::hold_rank(&free, node.rank) {
             continue;
@@ -270,12 +269,14 @@ fn named(
             reason: Reason::NotFound,
             text: format!("update: vertex {}: there is no such vertex", node.path),
         })?;
+        // Of a pool a document has the units that the job has.
+        let is_pool = graph.is_pool(vertex);
+        let is_part = node.exclusive && (1..=graph.size(vertex)).contains(&node.size);
         let same = graph.kind_name(vertex) == node.kind
             && graph.basename(vertex) == node.basename
             && graph.name(vertex) == node.name
             && graph.id(vertex) == node.id
-            // Of a pool a document has the units that slots take.
-            && (graph.size(vertex) == node.size || (graph.is_pool(vertex) && !slots.is_empty()));
+            && (graph.size(vertex) == node.size || (is_pool && (is_part || !slots.is_empty())));
         if !same {
             return Err(Error::invalid(format!(
                 "update: vertex {}: is another one here",
@@ -283,22 +284,27 @@ fn named(
             )));
         }
         all.push((vertex, node.exclusive));
+        if is_pool && node.exclusive {
+            units.push((vertex, node.size));
+        }
         if short && node.exclusive {
             let below = graph.subtree(vertex);
             VERTICES_MAX.check(all.len() + below.len(), "update")?;
             all.extend(below.into_iter().skip(1).map(|below| (below, true)));
         }
     }
-    Ok(all)
+    Ok(Listing { vertices: all, shown: Vec::new(), units })
 }
 
-/// The vertices that an R lists.
+/// The vertices that a document lists.
 #[derive(Default)]
 struct Listing {
     /// Vertices; whether the job has each for itself.
     vertices: Vec<(VertexId, bool)>,
     /// Nodes that are written as exclusive, whether or not they are.
     shown: Vec<VertexId>,
+    /// Pools of which the job has units, and how many.
+    units: PoolUnits,
 }
 
 /// As upstream, which says why R cannot be used only where it looks at vertices.

@@ -191,7 +191,9 @@ impl Bracket {
     /// Whether a number in the text of a bracket has more digits than any may have.
     fn has_too_long_a_one(text: &str) -> bool {
         let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-        text.split([',', '-']).any(|part| part.len() > HOST_DIGITS_MAX.max && is_digits(part))
+        // As upstream, which takes a plus sign in front of a number.
+        let mut parts = text.split([',', '-']).map(|part| part.strip_prefix('+').unwrap_or(part));
+        parts.any(|part| part.len() > HOST_DIGITS_MAX.max && is_digits(part))
     }
 
     fn read(text: &str) -> Option<Self> {
@@ -243,6 +245,8 @@ mod tests {
         let digits = says(&format!("n[{}-1]", "0".repeat(65_537)));
         assert!(digits.contains("more than 20 digits in a number"), "{digits}");
         assert!(digits.contains("HOST_DIGITS_MAX"), "{digits}");
+        let signed = says(&format!("n[+{}1]", "0".repeat(65_537)));
+        assert!(signed.contains("HOST_DIGITS_MAX"), "{signed}");
         assert!(says(&format!("n[{}-20000]", "0".repeat(60_000))).len() < 200);
         assert!(expand(&format!("n[{}1]", "0".repeat(HOST_DIGITS_MAX.max - 1))).is_ok());
         assert!(expand(&format!("n[{}1]", "0".repeat(HOST_DIGITS_MAX.max))).is_err());

@@ -125,13 +125,12 @@ impl<'a> Host<'a> {
         Host { stem: if number.is_none() { name } else { stem }, digits, number }
     }
 
-    /// May stand in one bracket: same stem, and the same padding.
+    /// May stand in one bracket behind this one: same stem, and the same padding.
     fn joins(&self, other: &Host<'_>) -> bool {
         let padded = |host: &Host<'_>| host.digits.len() > 1 && host.digits.starts_with('0');
-        self.number.is_some()
-            && other.number.is_some()
-            && self.stem == other.stem
-            && (self.digits.len() == other.digits.len() || (!padded(self) && !padded(other)))
+        let width_fits =
+            if padded(self) { self.digits.len() == other.digits.len() } else { !padded(other) };
+        self.number.is_some() && other.number.is_some() && self.stem == other.stem && width_fits
     }
 
     fn write(&self, out: &mut String, ranges: &[Range]) {
@@ -275,6 +274,7 @@ mod tests {
         assert_eq!(written(&["n0", "n1", "n2", "n9", "x"]), "n[0-2,9],x");
         assert_eq!(written(&["n08", "n09", "n10"]), "n[08-10]");
         assert_eq!(written(&["n9", "n10"]), "n[9-10]");
+        assert_eq!(written(&["n10", "n08"]), "n10,n08");
         assert_eq!(written(&["a", "b"]), "a,b");
         assert_eq!(written(&["n3"]), "n3");
     }

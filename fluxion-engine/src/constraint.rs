@@ -2,9 +2,12 @@
 
 use std::collections::HashSet;
 
+use flux_lists::hostlist::Budget;
+use flux_lists::idset;
+
 use crate::limits::CONSTRAINT_DEPTH_MAX;
 use crate::tree::{Value, wrong};
-use crate::{Error, hostlist, idset};
+use crate::{Error, lists};
 
 /// A condition on a node.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +44,7 @@ pub(crate) struct Subject<'a> {
 
 impl Constraint {
     pub(crate) fn read(value: &Value<'_>) -> Result<Self, Error> {
-        read(value, 0, &mut hostlist::Budget::default())
+        read(value, 0, &mut lists::budget())
     }
 
     pub(crate) fn admits(&self, node: &Subject<'_>) -> bool {
@@ -58,11 +61,7 @@ impl Constraint {
     }
 }
 
-fn read(
-    value: &Value<'_>,
-    depth: usize,
-    hosts: &mut hostlist::Budget,
-) -> Result<Constraint, Error> {
+fn read(value: &Value<'_>, depth: usize, hosts: &mut Budget) -> Result<Constraint, Error> {
     let wrong = |what: &str| wrong(value, "attributes.system.constraints", what);
     if depth == CONSTRAINT_DEPTH_MAX.max {
         return Err(wrong(&format!("more than {CONSTRAINT_DEPTH_MAX}")));
@@ -88,7 +87,7 @@ fn read(
             format!("{operator}: {}", error.text),
         )
     };
-    let nested = |hosts: &mut hostlist::Budget| {
+    let nested = |hosts: &mut Budget| {
         operands
             .iter()
             .map(|operand| read(operand, depth + 1, hosts))
@@ -107,7 +106,7 @@ fn read(
             let mut names = HashSet::new();
             for (operand, text) in texts()? {
                 let more =
-                    hostlist::expand_within(&text, hosts).map_err(|error| at(operand, error))?;
+                    lists::read_hostlist(&text, hosts).map_err(|error| at(operand, error))?;
                 names.extend(more.into_iter().map(Into::into));
             }
             Constraint::Hosts(names)
@@ -115,7 +114,7 @@ fn read(
         "ranks" => {
             let mut ranges = Vec::new();
             for (operand, text) in texts()? {
-                ranges.extend(idset::parse(&text).map_err(|error| at(operand, error))?);
+                ranges.extend(lists::read_idset(&text).map_err(|error| at(operand, error))?);
             }
             Constraint::Ranks(idset::merge(ranges))
         }

@@ -14,7 +14,7 @@
 //!
 //! | place | purpose |
 //! |---|---|
-//! | `vertex`, `amounts`, `tree`, `constraint`, `hostlist`, `idset` | the parts that others share:
+//! | `vertex`, `amounts`, `tree`, `constraint`, `lists` | the parts that others share:
 //! numbers of vertices, short lists of amounts, JSON or YAML, RFC 31, 29, 22 |
 //! | `policy`, [`jobspec`] | in which order vertices are taken, and the request |
 //! | [`pools`] | the claims of jobs by node, as an index, and indexes over that |
@@ -39,10 +39,9 @@ mod effort;
 mod engine;
 mod error;
 pub mod graph;
-mod hostlist;
-mod idset;
 pub mod jobspec;
 mod limits;
+mod lists;
 mod maxima;
 mod policy;
 pub mod pools;

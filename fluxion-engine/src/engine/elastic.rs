@@ -6,7 +6,7 @@ use super::Engine;
 use crate::graph::{TypeId, VertexId, check_edges, check_uniq_ids, plan_growth};
 use crate::readers::jgf;
 use crate::schedule::Touch;
-use crate::{Error, idset};
+use crate::{Error, lists};
 
 impl Engine {
     /// Adds the vertices of a JGF document that are not there yet.
@@ -52,8 +52,8 @@ impl Engine {
     /// there together: each is to give back all of it.
     pub fn remove_ranks(&mut self, ranks: &str) -> Result<(), Error> {
         self.book.not_in_a_trial("remove_ranks")?;
-        let ranges = idset::parse(ranks)?;
-        let within = |rank: i32| idset::hold_rank(&ranges, rank);
+        let ranges = lists::read_idset(ranks)?;
+        let within = |rank: i32| lists::hold_rank(&ranges, rank);
         let root = self.graph().root();
         if within(self.graph().rank(root)) {
             // Before anything is changed.

@@ -13,7 +13,7 @@ use crate::graph::TypeId;
 use crate::limits::{CHARGE_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX};
 use crate::pools::{Amounts, COUNT_MAX, SlotShape, Slots, Tenancy};
 use crate::readers::slots::{EndText, UnitsByType};
-use crate::{Error, idset};
+use crate::{Error, lists};
 
 /// Slots to put on a node, whether or not they fit.
 #[derive(Deserialize)]
@@ -116,7 +116,7 @@ impl Engine {
         }
         NAME_BYTES_MAX.check(level.len(), "set_part: level")?;
         PATH_BYTES_MAX.check(part.len(), "set_part: part")?;
-        let ranges = idset::parse(ranks)?;
+        let ranges = lists::read_idset(ranks)?;
         let rows = self.graph().pools.rows_of(&ranges);
         if !part.is_empty() && rows.iter().next().is_some() {
             let more = self.graph().pools.size_with_part(level, part);

@@ -6,6 +6,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use flux_lists::hostlist::Budget;
+
 use super::Engine;
 use super::defects::defect;
 use super::job_id;
@@ -15,7 +17,7 @@ use crate::graph::VertexId;
 use crate::limits::{FIND_BYTES_MAX, FIND_DEPTH_MAX};
 use crate::schedule::Touch;
 use crate::writer::{self, About, Emitted, MatchFormat};
-use crate::{Error, hostlist};
+use crate::{Error, lists};
 
 #[derive(Debug)]
 enum Expr {
@@ -257,7 +259,7 @@ fn parse(criteria: &str) -> Result<Expr, Error> {
         }
         tokens.extend(std::iter::repeat_n(")", rest.len() - body.len()));
     }
-    let mut words = Words { tokens: &tokens, at: 0, hosts: hostlist::Budget::default() };
+    let mut words = Words { tokens: &tokens, at: 0, hosts: lists::budget() };
     let expr = words.expression(0).map_err(|error| error.unwrap_or_else(wrong))?;
     if words.at == tokens.len() { Ok(expr) } else { Err(wrong()) }
 }
@@ -270,7 +272,7 @@ struct Words<'a> {
     tokens: &'a [&'a str],
     at: usize,
     /// The names that the lists of the expression may still have.
-    hosts: hostlist::Budget,
+    hosts: Budget,
 }
 
 impl<'a> Words<'a> {
@@ -315,7 +317,7 @@ impl<'a> Words<'a> {
     }
 }
 
-fn criterion(text: &str, hosts: &mut hostlist::Budget) -> Read<Criterion> {
+fn criterion(text: &str, hosts: &mut Budget) -> Read<Criterion> {
     let (key, text) = text.split_once('=').ok_or(None)?;
     let value = text.to_ascii_lowercase();
     let one_of = |yes: &str, no: &str| match &*value {
@@ -342,7 +344,7 @@ fn criterion(text: &str, hosts: &mut hostlist::Budget) -> Read<Criterion> {
         // As upstream: an empty list is one, and nothing has a name of it.
         "names" if value.is_empty() => Criterion::Names(HashSet::new()),
         "names" => Criterion::Names(
-            hostlist::expand_within(&value, hosts)
+            lists::read_hostlist(&value, hosts)
                 .map_err(Some)?
                 .into_iter()
                 .map(Into::into)

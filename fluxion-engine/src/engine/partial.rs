@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use flux_lists::idset;
+
 use super::Engine;
 use super::units::{self, PoolUnits};
 use super::update::UpdateReader;
@@ -13,7 +15,7 @@ use crate::pools::Amounts;
 use crate::readers::jgf;
 use crate::readers::r::{self, RanksOnly};
 use crate::schedule::Touch;
-use crate::{Error, idset};
+use crate::{Error, lists};
 
 impl Engine {
     /// Gives back what an allocated job has on the ranks of an R document, or of its graph if it
@@ -61,7 +63,7 @@ fn give_back_part(
         UpdateReader::Rv1exec => {
             let ranges = ranks(text)?;
             must_hold_all(engine, id, &ranges)?;
-            let within = |rank: i32| idset::hold_rank(&ranges, rank);
+            let within = |rank: i32| lists::hold_rank(&ranges, rank);
             engine.book.release_ranks(id, &within)
         }
         UpdateReader::Jgf | UpdateReader::JgfShorthand => {

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use flux_lists::idset;
 use serde::Serialize;
 
 use super::Engine;
 use super::ask::Form;
 use super::sight::Sight;
+use crate::Error;
 use crate::bits::Bits;
 use crate::graph::Graph;
 use crate::jobspec::Jobspec;
@@ -15,7 +17,6 @@ use crate::slot_search::candidates::{self, Status};
 use crate::slot_search::flat;
 pub use crate::slot_search::flat::levels::{EvenSupply, LevelSupply, TogetherSupply};
 use crate::time::When;
-use crate::{Error, idset};
 
 /// Why a request does not fit: for each slot label, the supply now and the supply that there would
 /// be on the idle machine.

@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::graph::{Graph, Properties, TypeId, VertexId};
 use crate::limits::VERTEX_PROPERTIES_MAX;
-use crate::{Error, idset};
+use crate::{Error, lists};
 
 impl Engine {
     /// Marks what lies at a path. A vertex that is down takes everything below it out of matches.
@@ -36,14 +36,14 @@ impl Engine {
         let known: Vec<i32> = if ranks == "all" {
             self.graph().ranks()
         } else {
-            let ranges = idset::parse(ranks)?;
+            let ranges = lists::read_idset(ranks)?;
             if ranges.is_empty() {
                 return Err(Error::invalid("ranks: empty"));
             }
             match ranges[..] {
                 [(one, last)] if one == last => i32::try_from(one).into_iter().collect(),
                 _ => {
-                    let within = |rank: &i32| idset::hold_rank(&ranges, *rank);
+                    let within = |rank: &i32| lists::hold_rank(&ranges, *rank);
                     self.graph().ranks().into_iter().filter(within).collect()
                 }
             }
@@ -62,7 +62,7 @@ impl Engine {
     /// Whether the node of a rank is marked up.
     pub fn rank_status(&self, rank: &str) -> Result<bool, Error> {
         let wrong = || Error::invalid(format!("rank {rank:?}: not one rank of this graph"));
-        match idset::parse(rank)?[..] {
+        match lists::read_idset(rank)?[..] {
             [(one, last)] if one == last => {
                 let one = i32::try_from(one).map_err(|_| wrong())?;
                 let of_rank = self.graph().of_rank(one);

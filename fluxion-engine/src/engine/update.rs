@@ -20,7 +20,7 @@ use crate::time::{End, WINDOW_SECONDS};
 use crate::tree::without_mark;
 use crate::vertex_search::select;
 use crate::writer::{self, About, Emitted, MatchFormat};
-use crate::{Error, Reason, idset};
+use crate::{Error, Reason, lists};
 
 /// The formats of documents that list the resources of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -257,12 +257,12 @@ fn named(graph: &Graph, text: &str, short: bool, slots: &[Slots]) -> Result<List
     let document = jgf::parse(text)?;
     let free = match &document.free_ranks {
         None => Vec::new(),
-        Some(ranks) => idset::parse(ranks)?,
+        Some(ranks) => lists::read_idset(ranks)?,
     };
     let mut all = Vec::with_capacity(document.nodes.len());
     let mut units = Vec::new();
     for node in &document.nodes {
-        if idset::hold_rank(&free, node.rank) {
+        if lists::hold_rank(&free, node.rank) {
             continue;
         }
         let vertex = graph.find(&node.path, node.rank).ok_or_else(|| Error {
@@ -399,7 +399,7 @@ fn of_rank(
         if graph.types().get(kind).is_none() {
             return Err(Error::invalid(format!("R: rank {rank}: there is no type {kind}")));
         }
-        for (first, last) in idset::parse(ids).map_err(|_| without_a_word())? {
+        for (first, last) in lists::read_idset(ids).map_err(|_| without_a_word())? {
             for id in first..=last {
                 let is_it = |vertex: &&VertexId| {
                     graph.id(**vertex) == i64::from(id)

@@ -11,7 +11,7 @@ use crate::limits::RESOURCES_MAX;
 use crate::policy::Policy;
 use crate::pools::Tenancy;
 use crate::tree::{Value, wrong};
-use crate::{Error, idset};
+use crate::{Error, lists};
 
 pub(super) fn read(value: &Value<'_>, into: &mut Jobspec) -> Result<(), Error> {
     const AT: &str = "attributes.system.fluxion";
@@ -117,12 +117,12 @@ fn read_slots(value: &Value<'_>) -> Result<SlotExtras, Error> {
 /// An idset.
 fn read_ranks(fields: &Fields<'_>, name: &str, at: &str) -> Result<Option<Vec<(u32, u32)>>, Error> {
     get(fields, name)
-        .map(|ranks| idset::parse(&scalar(ranks, format_args!("{at}.{name}"))?))
+        .map(|ranks| lists::read_idset(&scalar(ranks, format_args!("{at}.{name}"))?))
         .transpose()
 }
 
 fn read_tiers(value: &Value<'_>, at: &str) -> Result<Vec<Vec<(u32, u32)>>, Error> {
-    let tier = |tier| idset::parse(&scalar(tier, format_args!("{at}.prefer"))?);
+    let tier = |tier| lists::read_idset(&scalar(tier, format_args!("{at}.prefer"))?);
     list(value, at)?.iter().map(tier).collect()
 }
 

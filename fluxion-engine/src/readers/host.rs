@@ -1,6 +1,6 @@
 //! The name of a host, as readers take it apart.
 
-use crate::hostlist::stem_and_digits;
+use flux_lists::hostlist::stem_and_digits;
 
 /// The basename and the id of a node by the name of its host; the id of a name without a number
 /// is -1. `None`: the number is beyond 63 bits.

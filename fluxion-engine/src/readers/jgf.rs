@@ -6,12 +6,12 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use flux_lists::hostlist::stem_and_digits;
 use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::Error;
 use crate::graph::{Builder, Graph, NewVertex, NodeText, PoolTypes, VertexId};
-use crate::hostlist::stem_and_digits;
 use crate::limits::{
     JGF_BYTES_MAX, Limit, NAME_BYTES_MAX, PATH_BYTES_MAX, PROPERTIES_MAX, VERTEX_PROPERTIES_MAX,
     VERTICES_MAX,

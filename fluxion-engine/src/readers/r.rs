@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use crate::limits::R_BYTES_MAX;
 use crate::time::WINDOW_SECONDS;
 use crate::tree::{Name, without_mark};
-use crate::{Error, hostlist, idset};
+use crate::{Error, lists};
 
 /// Ascending, disjoint, both ends included.
 pub(crate) type Ranges = Vec<(u32, u32)>;
@@ -156,9 +156,9 @@ pub(crate) fn hosts(
     most: usize,
     what: &str,
 ) -> Result<Vec<String>, Error> {
-    let (mut names, mut budget) = (Vec::new(), hostlist::Budget::default());
+    let (mut names, mut budget) = (Vec::new(), lists::budget());
     for part in nodelist {
-        let hosts = hostlist::expand_within(part, &mut budget);
+        let hosts = lists::read_hostlist(part, &mut budget);
         names.extend(
             hosts
                 .map_err(|error| Error::invalid(format!("{what}: execution.nodelist: {error}")))?,
@@ -172,7 +172,7 @@ pub(crate) fn hosts(
 
 /// An idset of a document; `at` says where it stands.
 pub(crate) fn ranges(text: &str, at: &str) -> Result<Ranges, Error> {
-    idset::parse(text).map_err(|error| Error::invalid(format!("{at}: {error}")))
+    lists::read_idset(text).map_err(|error| Error::invalid(format!("{at}: {error}")))
 }
 
 /// The times of a job, and the scheduler's own part of a document.

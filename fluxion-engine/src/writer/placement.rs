@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use flux_lists::idset;
+
 use crate::graph::Graph;
-use crate::idset;
 use crate::slot_search::flat::{Pick, SlotRequest, by_count};
 
 /// Slots per rank, shape by shape in the order of the request; within a shape the ranks with most

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use flux_lists::{hostlist, idset};
 use shared_map::SharedRows;
 
 use super::emitted::{About, Emitted, Style};
+use crate::Error;
 use crate::graph::{Graph, TypeId, VertexId};
-use crate::{Error, hostlist, idset};
 
 /// What nodes contribute. Copies share it: what cannot be written stays, and is copied with the
 /// writer by each call.

@@ -3,8 +3,9 @@
 
 use std::fmt::Write as _;
 
+use flux_lists::idset;
+
 use crate::graph::Graph;
-use crate::idset;
 use crate::pools::{Slots, Tenancy};
 use crate::time::End;
 

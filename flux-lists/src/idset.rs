@@ -1,10 +1,19 @@
 //! Sets of ids as RFC 22 writes them: `0-3,7`, brackets allowed.
 
-use crate::Error;
+/// The reason why a text is no idset for flux-sched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UpstreamIdsetError {
+    /// Something in it is no id and no range.
+    #[error("not a set of ids")]
+    Unreadable,
+    /// Two elements share an id.
+    #[error("names an id twice")]
+    Twice,
+}
 
-/// The ranges of an idset, each inclusive, in ascending order and disjoint.
-pub(crate) fn parse(text: &str) -> Result<Vec<(u32, u32)>, Error> {
-    let wrong = || Error::invalid(format!("idset {:?}: not a set of ids", shorten(text)));
+/// Reads an idset as flux-sched does: its ranges, each inclusive, in ascending order and disjoint.
+pub fn decode_upstream(text: &str) -> Result<Vec<(u32, u32)>, UpstreamIdsetError> {
+    let wrong = || UpstreamIdsetError::Unreadable;
     let mut body = text.trim();
     if let Some(rest) = body.strip_prefix('[') {
         body = rest.strip_suffix(']').ok_or_else(wrong)?;
@@ -32,24 +41,19 @@ pub(crate) fn parse(text: &str) -> Result<Vec<(u32, u32)>, Error> {
         ranges.sort_unstable();
     }
     if ranges.windows(2).any(|pair| pair[0].1 >= pair[1].0) {
-        return Err(Error::invalid(format!("idset {:?}: names an id twice", shorten(text))));
+        return Err(UpstreamIdsetError::Twice);
     }
     Ok(ranges)
 }
 
-/// Whether ascending, disjoint ranges hold an id.
-pub(crate) fn holds(ranges: &[(u32, u32)], id: u32) -> bool {
+/// True if ascending, disjoint ranges hold an id.
+pub fn holds(ranges: &[(u32, u32)], id: u32) -> bool {
     let at = ranges.partition_point(|(_, last)| *last < id);
     ranges.get(at).is_some_and(|(first, _)| *first <= id)
 }
 
-/// Whether ascending, disjoint ranges hold a rank; they hold none of a vertex without one.
-pub(crate) fn hold_rank(ranges: &[(u32, u32)], rank: i32) -> bool {
-    u32::try_from(rank).is_ok_and(|rank| holds(ranges, rank))
-}
-
 /// Sorts ranges and joins those that overlap.
-pub(crate) fn merge(mut ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
+pub fn merge(mut ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
     if ranges.windows(2).all(|pair| pair[0].1 < pair[1].0) {
         return ranges;
     }
@@ -74,7 +78,7 @@ fn take_id(rest: &mut &[u8]) -> Option<u32> {
 }
 
 /// Appends the ids, which must ascend, to `out`.
-pub(crate) fn write(out: &mut String, ids: impl IntoIterator<Item = u32>) {
+pub fn write(out: &mut String, ids: impl IntoIterator<Item = u32>) {
     let mut open: Option<(u32, u32)> = None;
     let mut separator = "";
     let mut flush = |out: &mut String, (first, last): (u32, u32)| {
@@ -102,19 +106,15 @@ pub(crate) fn write(out: &mut String, ids: impl IntoIterator<Item = u32>) {
     }
 }
 
-fn shorten(text: &str) -> String {
-    text.chars().take(80).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn reads_ranges_and_brackets() {
-        assert_eq!(parse("7,0-3").unwrap(), [(0, 3), (7, 7)]);
-        assert_eq!(parse("[1,2]").unwrap(), [(1, 1), (2, 2)]);
-        assert_eq!(parse("").unwrap(), []);
+        assert_eq!(decode_upstream("7,0-3").unwrap(), [(0, 3), (7, 7)]);
+        assert_eq!(decode_upstream("[1,2]").unwrap(), [(1, 1), (2, 2)]);
+        assert_eq!(decode_upstream("").unwrap(), []);
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
             "0-4,3",
             "4294967296",
         ] {
-            assert_eq!(parse(wrong).unwrap_err().reason, crate::Reason::Invalid, "{wrong}");
+            assert!(decode_upstream(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -146,7 +146,6 @@ mod tests {
         assert_eq!(ranges, [(0, 5), (7, 9)]);
         let held: Vec<u32> = (0..12).filter(|id| holds(&ranges, *id)).collect();
         assert_eq!(held, [0, 1, 2, 3, 4, 5, 7, 8, 9]);
-        assert!(hold_rank(&ranges, 9) && !hold_rank(&ranges, 6) && !hold_rank(&ranges, -1));
         assert!(!holds(&[], 0));
     }
 

@@ -2,23 +2,35 @@
 
 use std::fmt::Write as _;
 
-use crate::Error;
-use crate::limits::{HOST_DIGITS_MAX, HOSTS_BYTES_MAX, HOSTS_MAX, beginning};
-
-/// The names that the lists of one document may still have.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    hosts: usize,
-    bytes: usize,
+/// The reason why a text is no hostlist for flux-sched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UpstreamHostlistError {
+    /// A name is missing, or a bracket does not match or has something else than numbers.
+    #[error("cannot be read")]
+    Unreadable,
+    /// A number has more digits than the budget allows.
+    #[error("more digits in a number than allowed")]
+    Digits,
+    /// The names would be more, or longer, than the rest of the budget.
+    #[error("more names, or bytes of names, than allowed")]
+    TooMany,
 }
 
-impl Default for Budget {
-    fn default() -> Self {
-        Budget { hosts: HOSTS_MAX.max, bytes: HOSTS_BYTES_MAX.max }
-    }
+/// The names that the lists of one document may still have.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    hosts: usize,
+    bytes: usize,
+    /// The most digits of a number, zeros in front included.
+    digits: usize,
 }
 
 impl Budget {
+    /// Allows `hosts` names with `bytes` bytes in all, and `digits` digits in each number.
+    pub fn new(hosts: usize, bytes: usize, digits: usize) -> Self {
+        Budget { hosts, bytes, digits }
+    }
+
     /// Spends the bytes that `names` names grow to. `None`: there are not as many left, or not as
     /// many names.
     fn grow(&mut self, names: usize, bytes: usize) -> Option<()> {
@@ -34,15 +46,13 @@ impl Budget {
     }
 }
 
-/// All names, in the order in which they are written, as far as the budget of the document goes.
-pub(crate) fn expand_within(text: &str, budget: &mut Budget) -> Result<Vec<String>, Error> {
-    let shown = beginning(text);
-    let wrong = || Error::invalid(format!("hostlist {shown:?}: cannot be read"));
-    let too_much = || {
-        Error::invalid(format!(
-            "hostlist {shown:?}: more than {HOSTS_MAX}, or {HOSTS_BYTES_MAX}, in one document"
-        ))
-    };
+/// Reads a hostlist as flux-sched does, as far as the budget of the document goes.
+pub fn decode_upstream(
+    text: &str,
+    budget: &mut Budget,
+) -> Result<Vec<String>, UpstreamHostlistError> {
+    let wrong = || UpstreamHostlistError::Unreadable;
+    let too_much = || UpstreamHostlistError::TooMany;
     let mut hosts = Vec::new();
     for part in split(text).ok_or_else(wrong)? {
         let mut names = vec![String::new()];
@@ -50,8 +60,8 @@ pub(crate) fn expand_within(text: &str, budget: &mut Budget) -> Result<Vec<Strin
         while let Some(open) = rest.find('[') {
             let close = rest.find(']').filter(|close| *close > open).ok_or_else(wrong)?;
             let inside = &rest[open + 1..close];
-            if Bracket::has_too_long_a_one(inside) {
-                return Err(HOST_DIGITS_MAX.exceeded(format_args!("hostlist {shown:?}")));
+            if Bracket::has_too_long_a_one(inside, budget.digits) {
+                return Err(UpstreamHostlistError::Digits);
             }
             let bracket = Bracket::read(inside).ok_or_else(wrong)?;
             let prefix = &rest[..open];
@@ -83,7 +93,7 @@ pub(crate) fn expand_within(text: &str, budget: &mut Budget) -> Result<Vec<Strin
 }
 
 /// Appends `names` to `out`, joining neighbours with names that end in consecutive numbers.
-pub(crate) fn write<'a>(out: &mut String, names: impl IntoIterator<Item = &'a str>) {
+pub fn write<'a>(out: &mut String, names: impl IntoIterator<Item = &'a str>) {
     let mut names = names.into_iter().map(Host::of).peekable();
     let mut separator = "";
     while let Some(first) = names.next() {
@@ -102,8 +112,8 @@ pub(crate) fn write<'a>(out: &mut String, names: impl IntoIterator<Item = &'a st
     }
 }
 
-/// A name in two: the digits in which it ends, and the stem before them.
-pub(crate) fn stem_and_digits(name: &str) -> (&str, &str) {
+/// Splits a name before the digits in which it ends.
+pub fn stem_and_digits(name: &str) -> (&str, &str) {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     name.split_at(stem.len())
 }
@@ -187,12 +197,12 @@ struct Bracket {
 }
 
 impl Bracket {
-    /// Whether a number in the text of a bracket has more digits than any may have.
-    fn has_too_long_a_one(text: &str) -> bool {
+    /// True if a number in the text of a bracket has more digits than any may have.
+    fn has_too_long_a_one(text: &str, digits_max: usize) -> bool {
         let is_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
         // As upstream, which takes a plus sign in front of a number.
         let mut parts = text.split([',', '-']).map(|part| part.strip_prefix('+').unwrap_or(part));
-        parts.any(|part| part.len() > HOST_DIGITS_MAX.max && is_digits(part))
+        parts.any(|part| part.len() > digits_max && is_digits(part))
     }
 
     fn read(text: &str) -> Option<Self> {
@@ -222,9 +232,9 @@ impl Bracket {
 mod tests {
     use super::*;
 
-    /// All names of the only list of a document.
-    fn expand(text: &str) -> Result<Vec<String>, Error> {
-        expand_within(text, &mut Budget::default())
+    /// All names of the only list of a document, with at most 20 digits in a number.
+    fn expand(text: &str) -> Result<Vec<String>, UpstreamHostlistError> {
+        decode_upstream(text, &mut Budget::new(1 << 20, 64 << 20, 20))
     }
 
     #[test]
@@ -239,29 +249,29 @@ mod tests {
 
     #[test]
     fn limits_digits_names_and_bytes_before_any_is_written() {
-        let says = |text: &str| expand(text).unwrap_err().text;
-        // The digits of a number, in front of which zeros may stand.
-        let digits = says(&format!("n[{}-1]", "0".repeat(65_537)));
-        assert!(digits.contains("more than 20 digits in a number"), "{digits}");
-        assert!(digits.contains("HOST_DIGITS_MAX"), "{digits}");
-        let signed = says(&format!("n[+{}1]", "0".repeat(65_537)));
-        assert!(signed.contains("HOST_DIGITS_MAX"), "{signed}");
-        assert!(says(&format!("n[{}-20000]", "0".repeat(60_000))).len() < 200);
-        assert!(expand(&format!("n[{}1]", "0".repeat(HOST_DIGITS_MAX.max - 1))).is_ok());
-        assert!(expand(&format!("n[{}1]", "0".repeat(HOST_DIGITS_MAX.max))).is_err());
+        // The digits of a number, in front of which zeros and a sign may stand.
+        for sign in ["", "+"] {
+            let text = format!("n[{sign}{}1]", "0".repeat(65_537));
+            assert_eq!(expand(&text), Err(UpstreamHostlistError::Digits));
+        }
+        assert!(expand(&format!("n[{}1]", "0".repeat(19))).is_ok());
+        assert!(expand(&format!("n[{}1]", "0".repeat(20))).is_err());
         // Few names, each long; many names; brackets that multiply.
         let long = "x".repeat(10_000);
-        for text in
-            [format!("{long}[0-9999]"), format!("n[0-9999]{long}"), "n[0-1048576]".to_owned()]
-        {
-            assert!(says(&text).contains("more than 1048576 hosts"), "{}", text.len());
+        for text in [
+            format!("{long}[0-9999]"),
+            format!("n[0-9999]{long}"),
+            "n[0-1048576]".to_owned(),
+            "a[0-999]b[0-999]c[0-999]".to_owned(),
+        ] {
+            assert_eq!(expand(&text), Err(UpstreamHostlistError::TooMany), "{}", text.len());
         }
-        assert!(says("a[0-999]b[0-999]c[0-999]").contains("more than"));
-        assert!(says("n[0-18446744073709551615]").contains("cannot be read"));
+        let all = expand("n[0-18446744073709551615]");
+        assert_eq!(all, Err(UpstreamHostlistError::Unreadable));
         // The lists of a document share one budget.
-        let mut budget = Budget::default();
-        assert!(expand_within("n[0-599999]", &mut budget).is_ok());
-        assert!(expand_within("m[0-599999]", &mut budget).is_err());
+        let mut budget = Budget::new(1 << 20, 64 << 20, 20);
+        assert!(decode_upstream("n[0-599999]", &mut budget).is_ok());
+        assert!(decode_upstream("m[0-599999]", &mut budget).is_err());
     }
 
     #[test]

@@ -7,8 +7,6 @@ mod crd;
 mod events;
 pub mod fluxjob;
 pub mod fluxqueue;
-pub mod hostlist;
-pub mod idset;
 mod job_state;
 pub mod kinds;
 pub mod manifest;

@@ -10,8 +10,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::hostlist::{self, HostlistError};
-use crate::idset::{self, IdsetError};
+use flux_lists::hostlist::{self, HostlistError};
+use flux_lists::idset::{self, IdsetError};
+
 use crate::{FluxJobStatus, PlacementRange, Reservation};
 
 /// The most pods that a placement holds, and that [`expand`] makes of one FluxJob.

@@ -5,7 +5,8 @@
 use std::fs;
 use std::path::Path;
 
-use fluxqueue_api::{FluxJobStatus, Reservation, hostlist, placement};
+use flux_lists::hostlist;
+use fluxqueue_api::{FluxJobStatus, Reservation, placement};
 use serde_json::Value;
 
 /// Required fields that this version writes though its own definition does not require them, while

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use flux_lists::hostlist;
 use fluxqueue::simulate::{Outcome, Ran};
-use fluxqueue_api::{FluxJob, FluxJobStatus, JobState, hostlist, placement};
+use fluxqueue_api::{FluxJob, FluxJobStatus, JobState, placement};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 

@@ -1,6 +1,10 @@
 //! Lists of host names as RFC 29 writes them: `node[0-3,07],login`.
 
+mod rfc;
+
 use std::fmt::Write as _;
+
+pub use rfc::{BYTES_MAX, HOSTS_MAX, HostlistError, decode, encode, encode_set};
 
 /// The reason why a text is no hostlist for flux-sched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

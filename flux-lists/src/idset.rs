@@ -1,5 +1,9 @@
 //! Sets of ids as RFC 22 writes them: `0-3,7`, brackets allowed.
 
+mod rfc;
+
+pub use rfc::{IDS_MAX, IdsetError, decode, encode};
+
 /// The reason why a text is no idset for flux-sched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamIdsetError {

@@ -13,8 +13,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use flux_lists::hostlist;
 use fluxqueue_api::names::QUEUE_DEFAULT;
-use fluxqueue_api::{hostlist, text};
+use fluxqueue_api::text;
 
 use crate::api_path::{Resource, check_name};
 use crate::args::{Connection, Format, NodesArgs, QueuesArgs};

@@ -22,9 +22,10 @@ the code; settings have their names ([settings.md](settings.md)). The row of a b
 ";
 /// Folders with constants. The engine of the resource graph has bounds of its own
 /// (fluxion-compatibility.md).
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 10] = [
     "api/src",
     "core/src",
+    "flux-lists/src",
     "machine/src",
     "planner/src",
     "scheduler/kube",

@@ -112,11 +112,11 @@ fn json(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
 fn node_list(outcome: &Outcome, job: &Ran) -> String {
     let numbers = job.nodes.iter().cloned().flatten();
     if outcome.node_names.is_empty() {
-        return fluxqueue_api::idset::encode(numbers);
+        return flux_lists::idset::encode(numbers);
     }
     let names = numbers.filter_map(|number| outcome.node_names.get(number as usize));
     let names: BTreeSet<&str> = names.map(|name| &**name).collect();
-    fluxqueue_api::hostlist::encode(names)
+    flux_lists::hostlist::encode(names)
 }
 
 /// The report, for people.

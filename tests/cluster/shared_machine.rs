@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fluxqueue_api::hostlist;
+use flux_lists::hostlist;
 use serde_json::Value;
 
 use crate::harness::{ControlPlane, Namespace, node_of, pod, reserved, testbed, within};

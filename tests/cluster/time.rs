@@ -214,7 +214,7 @@ fn a_node_that_leaves_delays_for_capacity() {
     ns.apply(&timed("large", 3, 3, 3.0));
     let (history, promised) = recorder.promised("large");
     let nodes = history.promises.last().expect("it is promised").nodes.clone();
-    let leaves = fluxqueue_api::hostlist::decode(&nodes).expect("a hostlist").remove(0);
+    let leaves = flux_lists::hostlist::decode(&nodes).expect("a hostlist").remove(0);
     plane.kubectl(&["delete", "node", &leaves]);
     let note = delayed(&ns, &recorder, "large");
     assert!(note.starts_with("capacity: "), "{note}");

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use flux_lists::hostlist;
 use fluxqueue_api::fluxjob::POD_SETS_MAX;
 use fluxqueue_api::placement::compress;
 use fluxqueue_api::{
     BlockedBy, ConditionType, DegradedReason, EstimatedStart, FinishedReason, FluxJob, FluxJobSpec,
     FluxJobStatus, JobState, LostPods, ObservedWorkload, Overrides, PlacementRange, PodSet,
-    Reservation, ScheduledReason, WorkloadRef, hostlist, names, text,
+    Reservation, ScheduledReason, WorkloadRef, names, text,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{
     Condition, MicroTime, ObjectMeta, Time as MetaTime,

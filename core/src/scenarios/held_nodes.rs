@@ -35,11 +35,7 @@ fn held_for(world: &mut World, pods: impl IntoIterator<Item = Pod>) -> Vec<Strin
     world.pass_seconds(301);
     world.settle();
     let nodes = held(world, "j").expect("nodes are held");
-    fluxqueue_api::hostlist::decode(&nodes)
-        .expect("a list")
-        .iter()
-        .map(ToString::to_string)
-        .collect()
+    flux_lists::hostlist::decode(&nodes).expect("a list").iter().map(ToString::to_string).collect()
 }
 
 fn of_racks(nodes: &[String]) -> usize {

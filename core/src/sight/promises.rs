@@ -24,7 +24,7 @@ impl Sight<'_> {
     /// meaning in one process only, so records use names.
     pub(crate) fn names_of(&self, nodes: &RankSet) -> String {
         let nodes = nodes.iter().filter_map(|rank| self.planner.cluster.node(rank));
-        fluxqueue_api::hostlist::encode_set(nodes.map(|node| &*node.name))
+        flux_lists::hostlist::encode_set(nodes.map(|node| &*node.name))
     }
 
     /// Returns the time since which a job has been passed by.
@@ -46,7 +46,7 @@ impl Sight<'_> {
     }
 
     pub(crate) fn nodes_of(&self, names: &str) -> RankSet {
-        let names = fluxqueue_api::hostlist::decode(names).unwrap_or_default();
+        let names = flux_lists::hostlist::decode(names).unwrap_or_default();
         names
             .iter()
             .filter_map(|name| self.planner.cluster.rank(&NodeName::from(name.as_str())))

@@ -320,7 +320,7 @@ impl<'a> Timely<'a> {
         let reservation =
             records.iter().find_map(|record| record.status.as_ref()?.reservation.as_ref())?;
         let start = reservation.start.as_ref().map(|at| at.0.as_microsecond() / 1_000_000);
-        let nodes = fluxqueue_api::hostlist::decode(&reservation.nodes).expect("a hostlist");
+        let nodes = flux_lists::hostlist::decode(&reservation.nodes).expect("a hostlist");
         Some((start, nodes.iter().map(|name| NodeName::from(name.as_str())).collect()))
     }
 }

@@ -13,13 +13,19 @@
 //! | a backward range, a bracket in another or alone, an empty bracket | refused | refused |
 //!
 //! flux-sched itself takes an empty name for none, and separates names also at blanks.
+//!
+//! One writer joins neighbours that differ in one number, in two styles:
+//!
+//! | names | [`encode`]: nodes of Kubernetes | [`write`]: as flux-sched writes an R |
+//! |---|---|---|
+//! | the number | the last of the first label: `a[1-2].x1.org` | trailing digits: `a1.x[1-2]` |
+//! | the largest number | 2^64 - 1 | 10^18 - 1 |
+//! | `n098`, `n1000` | joined: no zero is missing | apart |
 
 mod numbers;
 mod read;
-mod rfc;
-mod upstream;
+mod write;
 
 pub use read::{BYTES_MAX, Budget, HOSTS_MAX, HostlistError, UpstreamHostlistError};
 pub use read::{decode, decode_upstream};
-pub use rfc::{encode, encode_set};
-pub use upstream::{stem_and_digits, write};
+pub use write::{encode, encode_set, stem_and_digits, write};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::rankset::{Rank, RankSet};
+use super::rankset::Rank;
 use super::request::{End, LevelRule, Request, SlotShape, Tenancy, Within};
 use fluxqueue_workload::{Lifetime, Resources};
 
@@ -141,7 +141,7 @@ pub(super) fn jobspec(out: &mut String, request: &Request<'_>) {
         duration(out, shape.end);
         if let Some(ranks) = shape.ranks {
             out.push_str(r#""constraints":{"ranks":[""#);
-            idset(out, ranks);
+            ranks.write(out);
             out.push_str(r#""]},"#);
         }
     }
@@ -268,7 +268,7 @@ fn slots(out: &mut String, shape: &SlotShape<'_>) {
     }
     if let Some(ranks) = shape.ranks {
         out.push_str(r#""ranks":""#);
-        idset(out, ranks);
+        ranks.write(out);
         out.push_str(r#"","#);
     }
     out.push_str(r#""label":"#);
@@ -279,14 +279,14 @@ fn slots(out: &mut String, shape: &SlotShape<'_>) {
 fn prefer(out: &mut String, shape: &SlotShape<'_>) {
     if let Some(ranks) = shape.counted {
         out.push_str(r#""counted":""#);
-        idset(out, ranks);
+        ranks.write(out);
         out.push_str(r#"","#);
     }
     out.push_str(r#""prefer":["#);
     for (at, tier) in shape.prefer.iter().enumerate() {
         separate(out, at);
         out.push('"');
-        idset(out, tier);
+        tier.write(out);
         out.push('"');
     }
     out.push_str("],");
@@ -324,21 +324,6 @@ pub(super) fn charge(
     out.push('}');
 }
 
-/// Writes ranks as `Display` would, without its cost for each number: constraints may name
-/// thousands of ranges.
-fn idset(out: &mut String, ranks: &RankSet) {
-    let mut separator = "";
-    ranks.for_each_range(|first, last| {
-        out.push_str(separator);
-        separator = ",";
-        number(out, first);
-        if first != last {
-            out.push('-');
-            number(out, last);
-        }
-    });
-}
-
 fn number(out: &mut String, value: impl itoa::Integer) {
     out.push_str(itoa::Buffer::new().format(value));
 }
@@ -368,19 +353,4 @@ fn string(out: &mut String, text: &str) {
         }
     }
     out.push('"');
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn idsets_are_written_as_they_are_displayed() {
-        for text in ["", "0", "0-3,7,9-10", "63-64", "0-63,65,127-200,4294967"] {
-            let set: RankSet = text.parse().unwrap();
-            let mut out = String::new();
-            idset(&mut out, &set);
-            assert_eq!((out.as_str(), set.to_string().as_str()), (text, text));
-        }
-    }
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use flux_lists::idset::{self, RangeWriter};
+
 /// What stands for a node in the graph. Never reused for another node while the graph knows the
 /// first.
 pub type Rank = u32;
@@ -148,7 +150,7 @@ impl RankSet {
     }
 
     /// Calls `visit` for each run of consecutive ranks, ascending.
-    pub(super) fn for_each_range(&self, mut visit: impl FnMut(Rank, Rank)) {
+    fn for_each_range(&self, mut visit: impl FnMut(Rank, Rank)) {
         let mut open: Option<(Rank, Rank)> = None;
         for (word, base) in self.words.iter().zip((0..).step_by(64)) {
             let (mut left, mut shift) = (*word, 0);
@@ -176,6 +178,12 @@ impl RankSet {
         }
     }
 
+    /// Appends the set to a text, as an idset.
+    pub(super) fn write(&self, out: &mut String) {
+        let mut ranges = RangeWriter::new(out);
+        self.for_each_range(|first, last| ranges.push(first, last));
+    }
+
     fn trim(&mut self) {
         while self.words.last() == Some(&0) {
             self.words.pop();
@@ -189,43 +197,15 @@ fn split(rank: Rank) -> (usize, u64) {
 
 /// Calls `visit` for each range of an idset as it is written. `None`: the text is no idset.
 pub(super) fn parse_ranges(text: &str, mut visit: impl FnMut(Rank, Rank)) -> Option<()> {
-    let inner = match text.strip_prefix('[') {
-        Some(rest) => rest.strip_suffix(']')?,
-        None => text,
-    };
-    if inner.is_empty() {
-        return Some(());
-    }
-    let mut rest = inner.as_bytes();
-    loop {
-        let first = take_number(&mut rest)?;
-        let last = match rest {
-            [b'-', behind @ ..] => {
-                rest = behind;
-                take_number(&mut rest)?
-            }
-            _ => first,
-        };
-        if first > last {
+    for element in idset::elements(text)? {
+        let (first, last) = element.ok()?;
+        let last = last.unwrap_or(first);
+        if first > last || last > PARSED_RANK_MAX {
             return None;
         }
         visit(first, last);
-        rest = match rest {
-            [] => return Some(()),
-            [b',', behind @ ..] => behind,
-            _ => return None,
-        };
     }
-}
-
-/// Takes the digits at the beginning.
-fn take_number(rest: &mut &[u8]) -> Option<Rank> {
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let (number, behind) = rest.split_at(digits);
-    *rest = behind;
-    let next = |rank: Rank, digit: &u8| rank.checked_mul(10)?.checked_add(Rank::from(digit - b'0'));
-    let rank = if number.is_empty() { None } else { number.iter().try_fold(0, next) };
-    rank.filter(|rank| *rank <= PARSED_RANK_MAX)
+    Some(())
 }
 
 impl PartialEq for RankSet {
@@ -244,18 +224,9 @@ impl std::hash::Hash for RankSet {
 
 impl fmt::Display for RankSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (mut separator, mut result) = ("", Ok(()));
-        self.for_each_range(|first, last| {
-            if result.is_ok() {
-                result = if first == last {
-                    write!(f, "{separator}{first}")
-                } else {
-                    write!(f, "{separator}{first}-{last}")
-                };
-                separator = ",";
-            }
-        });
-        result
+        let mut text = String::new();
+        self.write(&mut text);
+        f.write_str(&text)
     }
 }
 
@@ -347,7 +318,10 @@ mod tests {
         assert_eq!("[1,2]".parse::<RankSet>().unwrap().to_string(), "1-2");
         assert_eq!(RankSet::new().to_string(), "");
         assert_eq!("".parse::<RankSet>().unwrap(), RankSet::new());
-        for wrong in ["x", "1-", "3-1", "-1", "+1", "1,,2", "4294967295", "[1"] {
+        for text in ["", "0", "0-3,7,9-10", "63-64", "0-63,65,127-200,4294967"] {
+            assert_eq!(text.parse::<RankSet>().unwrap().to_string(), text);
+        }
+        for wrong in ["x", "1-", "3-1", "-1", "+1", "1,,2", "16777216", "4294967295", "[1"] {
             assert!(wrong.parse::<RankSet>().is_err(), "{wrong}");
         }
     }

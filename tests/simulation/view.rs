@@ -83,6 +83,8 @@ pub(crate) struct View {
 pub(crate) struct Binding {
     pub(crate) node: NodeName,
     pub(crate) state: BindingState,
+    /// The time of the last attempt that failed, with or without effect.
+    failed: Option<Time>,
 }
 
 /// The known state of a Binding.
@@ -94,6 +96,13 @@ pub(crate) enum BindingState {
     Sure,
     /// The Binding failed then, with or without effect.
     Unsure(Time),
+}
+
+impl Binding {
+    /// True if the effect of an attempt that failed may still show.
+    fn may_show_yet(&self, now: Time) -> bool {
+        self.failed.is_some_and(|at| at.plus_millis(DOUBT_MILLIS) > now)
+    }
 }
 
 impl View {
@@ -253,9 +262,15 @@ impl View {
                 match outcome {
                     BindOutcome::Bound => binding.state = BindingState::Sure,
                     BindOutcome::BoundElsewhere(node) => {
-                        *binding = Binding { node: node.clone(), state: BindingState::Sure };
+                        (binding.node, binding.state) = (node.clone(), BindingState::Sure);
                     }
-                    BindOutcome::Failed(_) => binding.state = BindingState::Unsure(now),
+                    BindOutcome::Failed(_) => {
+                        (binding.state, binding.failed) = (BindingState::Unsure(now), Some(now));
+                    }
+                    // A refusal does not say that an earlier attempt had no effect.
+                    BindOutcome::Refused(_) if binding.may_show_yet(now) => {
+                        binding.state = binding.failed.map_or(binding.state, BindingState::Unsure);
+                    }
                     BindOutcome::Gone
                     | BindOutcome::Deleting
                     | BindOutcome::Gated
@@ -316,7 +331,8 @@ impl View {
             self.told_groups.insert(group.uid.clone(), now);
         }
         if let ActionKind::Bind { pod, node, .. } = &action.kind {
-            let binding = Binding { node: node.clone(), state: BindingState::Open };
+            let failed = self.bindings.get(&pod.uid).and_then(|before| before.failed);
+            let binding = Binding { node: node.clone(), state: BindingState::Open, failed };
             self.bindings.insert(pod.uid.clone(), binding);
         }
         if let ActionKind::Write(Write::WriteStatus { job, status, .. }) = &action.kind

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use flux_lists::hostlist;
 use fluxqueue_api::JobState;
 use fluxqueue_workload::{Lifetime, Phase, Pod, SuspensionPhase, Time};
 
@@ -86,7 +87,10 @@ fn restart(sim: &mut Simulation) -> Result<(), Violation> {
         sim.restart(who);
         // A job without a place may get one from a new search, and that is written.
         let may_start = is_at_rest
-            || !(may_find_a_place(sim) || has_failed_release(sim) || holds_for_one_of_several(sim));
+            || !(may_find_a_place(sim)
+                || has_failed_release(sim)
+                || holds_for_one_of_several(sim)
+                || waits_for_several_promised_nodes(sim));
         let is_judged = !has_passed_a_planned_end(sim) && may_start;
         sim.quiet_by = is_judged.then_some(WRITES_NOTHING);
         settle(sim, Pods::Frozen, CALM_MILLIS)?;
@@ -109,6 +113,25 @@ fn holds_for_one_of_several(sim: &Simulation) -> bool {
         let is_dateless =
             status.reservation.as_ref().is_some_and(|reservation| reservation.start.is_none());
         is_dateless && !status.placement.is_empty() && status.total - status.bound > 1
+    })
+}
+
+/// True if a job waits behind a promise of several nodes. The record does not say how many pods are
+/// for each of them: a new process may keep the promise on fewer of them, and start the job on the
+/// others.
+fn waits_for_several_promised_nodes(sim: &Simulation) -> bool {
+    let statuses = || sim.server.flux_jobs.values().filter_map(|job| job.status.as_ref());
+    let is_behind = |key: &str| {
+        let mut blockers = statuses().flat_map(|status| &status.blocked_by);
+        blockers.any(|blocker| blocker.behind.as_deref() == Some(key))
+    };
+    sim.server.flux_jobs.iter().any(|(key, job)| {
+        let promise = job.status.as_ref().and_then(|status| status.reservation.as_ref());
+        let promise = promise.filter(|promise| promise.start.is_some());
+        promise.is_some_and(|promise| {
+            hostlist::decode(&promise.nodes).expect("a hostlist").len() > 1
+                && is_behind(&key.to_string())
+        })
     })
 }
 

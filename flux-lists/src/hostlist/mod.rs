@@ -16,7 +16,7 @@
 //!
 //! One writer joins neighbours that differ in one number, in two styles:
 //!
-//! | names | [`encode`]: nodes of Kubernetes | [`write`]: as flux-sched writes an R |
+//! | names | [`encode`]: nodes of Kubernetes | [`write()`]: as flux-sched writes an R |
 //! |---|---|---|
 //! | the number | the last of the first label: `a[1-2].x1.org` | trailing digits: `a1.x[1-2]` |
 //! | the largest number | 2^64 - 1 | 10^18 - 1 |

@@ -128,12 +128,7 @@ pub(super) fn of_document(
     times: (i64, End),
     planned: bool,
 ) -> Result<Vec<Slots>, Error> {
-    let own: HashSet<VertexId> = vertices
-        .iter()
-        .filter(|(vertex, exclusive)| *exclusive && !graph.is_pool(*vertex))
-        .map(|(vertex, _)| *vertex)
-        .collect();
-    let is_covered = |vertex| graph.way_up(vertex).any(|above| own.contains(&above));
+    let is_covered = below_own(graph, vertices);
     let mut by_needs: BTreeMap<Amounts, Vec<(u32, u64)>> = BTreeMap::new();
     let is_own =
         |(pool, amount): &&(VertexId, u64)| *amount < graph.size(*pool) || !is_covered(*pool);
@@ -145,6 +140,19 @@ pub(super) fn of_document(
         Slots::new(Arc::new(shape), times, planned, on)
     });
     Ok(slots.collect())
+}
+
+/// Whether a vertex is, or lies below, one that a document gives to the job for itself.
+fn below_own<'g>(
+    graph: &'g Graph,
+    vertices: &[(VertexId, bool)],
+) -> impl Fn(VertexId) -> bool + use<'g> {
+    let own: HashSet<VertexId> = vertices
+        .iter()
+        .filter(|(vertex, exclusive)| *exclusive && !graph.is_pool(*vertex))
+        .map(|(vertex, _)| *vertex)
+        .collect();
+    move |vertex| graph.way_up(vertex).any(|above| own.contains(&above))
 }
 
 /// The units of pools that a document lists, by rank. An error if it lists a pool twice.
@@ -179,12 +187,7 @@ pub(super) fn without_pools(
         return Ok(vertices);
     }
     let is_pool = |(vertex, exclusive): &(VertexId, bool)| *exclusive && graph.is_pool(*vertex);
-    let own: HashSet<VertexId> = vertices
-        .iter()
-        .filter(|(vertex, exclusive)| *exclusive && !graph.is_pool(*vertex))
-        .map(|(vertex, _)| *vertex)
-        .collect();
-    let is_covered = |vertex| graph.way_up(vertex).any(|above| own.contains(&above));
+    let is_covered = below_own(graph, &vertices);
     if slots.is_empty() {
         let other =
             vertices.iter().filter(|of| is_pool(of)).find(|(vertex, _)| !is_covered(*vertex));

@@ -21,7 +21,7 @@ mod sort;
 mod walk;
 pub(crate) mod weights;
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 
 use nodes::{Answer, NodeIndex, Plan, lists, outlook, search};
 pub(crate) use obstacles::{Left, Miss};
@@ -34,7 +34,7 @@ use weights::Weights;
 use crate::graph::{Graph, TypeId};
 use crate::policy::Policy;
 use crate::pools::{Free, Tenancy};
-use crate::schedule::{Planner, Schedule};
+use crate::schedule::{Below, Planner, Schedule};
 use crate::time::{FAR, WINDOW_SECONDS, When};
 
 /// Which traverser walks.
@@ -73,7 +73,7 @@ pub(crate) struct VertexSearch<'a> {
 /// place at the first.
 const MISSES_UNASKED: usize = 2;
 
-/// A walk is tried at as many instants without a look at all that might serve at any of them.
+/// The number of instants that are tried without a look at all that might serve at any of them.
 const FEW_INSTANTS: usize = 2;
 
 /// A reservation that can be made: the place of a request once others have ended.
@@ -153,8 +153,17 @@ impl VertexSearch<'_> {
     /// any later one.
     pub(crate) fn later(&self, request: &Request, seconds: i64) -> Result<Reservation, Miss> {
         let (graph, root) = (self.graph, self.graph.root());
-        let shortages = self.schedule.shortages(graph, root, &request.needs);
-        let has_enough = |at: &i64| !shortages.meet(*at, at.saturating_add(seconds));
+        // One look at all shortages of the root is of use only for more than a few instants.
+        let (asked, shortages) = (Cell::new(0), OnceCell::new());
+        let has_enough = |at: &i64| {
+            let (to, needs) = (at.saturating_add(seconds), &request.needs);
+            asked.set(asked.get() + 1);
+            if asked.get() <= FEW_INSTANTS {
+                return self.schedule.below(graph, root, *at, to, needs) == Below::Enough;
+            }
+            let shortages = shortages.get_or_init(|| self.schedule.shortages(graph, root, needs));
+            !shortages.meet(*at, to)
+        };
         let instants = Instants::of(self);
         let mut last = Miss::Busy;
         let plan = self.plan(request);
